@@ -44,7 +44,7 @@ def open_runner(
         problems=node.problems,
         keeper=node.keeper,
     )
-    node.keeper.works_at = runner.works_at
+    node.keeper.works_at, node.keeper.gave_states = runner.works_at, runner.gave_states
     try:
         yield runner
     finally:

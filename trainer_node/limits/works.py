@@ -112,9 +112,32 @@ WORKS = (
         "making room on our disk for a job that is considered",
         "a posted job that does not fit",
         "the files of each job that is over are looked at once, and swept beside the loop, every 5 s at most and only "
-        "where that is enough; results and finished runs stay",
+        "where that is enough; results stay",
         "the gas of posting",
         "N/storage/test_considered.py::test_a_job_that_never_fits_costs_no_file_and_no_look_at_the_store",
+    ),
+    Work(
+        "states of finished runs that give way on our disk",
+        "posted jobs that could be staked on, with right claims",
+        "only where the job fits then, and nothing from which a claim differs; their files are looked at every two "
+        "minutes at most where that is in vain; computed again before a stake, among other runs",
+        "the gas of posting, and a stake that comes back",
+        "N/storage/test_resting_states.py::test_nothing_goes_unless_the_job_fits_then_and_no_file_is_looked_at_again_for_it",
+    ),
+    Work(
+        "replaying and checking jobs in which nobody stakes",
+        "posted jobs with terms that forbid a stake",
+        "none, but for who just watches: its memory and disk give way to any other job",
+        "the gas of posting",
+        "N/roles/test_possible_stakes.py::test_no_run_is_begun_in_a_job_in_which_no_stake_is_possible_and_its_reason_is_said_once",
+    ),
+    Work(
+        "lies that are found and not staked on",
+        "claims in posted jobs",
+        "idle in memory, and gone for whoever needs the room; found again from the disk before a refutation, once at a "
+        "time; for one that is due, room for ten minutes",
+        "a stake that others may take",
+        "N/roles/sampling/test_found_lies.py::test_what_is_found_and_not_staked_on_gives_way_and_its_statement_stays",
     ),
     Work(
         "offering an operator's tensors on a full disk",
@@ -192,7 +215,7 @@ WORKS = (
     Work(
         "looking at jobs",
         "anybody who posts them",
-        "some of others' in each round, ours in every one",
+        "some of others' in each round, ours in every one: those with a stake of ours, or a lie that we may refute",
         "the gas of posting",
         "N/daemon/test_job_queue.py::test_ten_thousand_jobs_of_strangers_do_not_slow_a_round",
     ),
@@ -229,8 +252,8 @@ WORKS = (
         "memory for all jobs",
         "many posted jobs, claims",
         "`limits.memory_bytes` for what is measured, computed or kept of all jobs, each tensor once; others wait, or "
-        "are left before a stake",
-        "the gas of posting; for what is kept, a stake of its author or of ours",
+        "are left before a stake; what is not staked on gives way",
+        "the gas of posting; for what is kept, a stake of ours and one of its author",
         "N/run/test_tensors.py::test_jobs_that_were_measured_hold_no_memory",
     ),
     Work(

@@ -26,6 +26,8 @@ from ..chain.codec.watch import PoolInfo
 from ..daemon.service import Daemon
 from ..play.verdicts import Judged, Signed
 from ..reason import Reason
+from ..run.cost_estimate import CostEstimate
+from ..settings.extent import Mode
 from ..settings.settings import Settings
 from ..stake.admission import too_many_trials
 from ..stake.deadlines import (
@@ -47,6 +49,24 @@ SLOT_MOVES = 2
 """Number of transactions to take a slot and to commit."""
 CLAIM_MOVES = 2
 """Number of transactions to challenge: a commitment, and the claim."""
+
+
+def never(
+    job: JobView, settings: Settings, estimate: CostEstimate | None = None, commit_age: int = 0
+) -> Reasons:
+    """Yield why we could not stake on a job at any moment: the operator's policy, its bounds, its periods, its prices;
+    and once it is measured (``estimate``), its clocks. ``commit_age``: see `too_late`. Wei and seconds.
+
+    NOTE: what else keeps us from a stake may pass: what else we have at stake, the time that is left, the account, the
+    disk, the memory. A price of gas may pass, too; then the job is looked at again.
+    """
+    yield unwanted(job, settings.policy)
+    yield too_uncertain(job, settings.allow_probable_bounds)
+    yield too_long(job, settings.limits.max_period_s)
+    yield too_dear(job.stake_now, settings.max_stake)
+    yield unpaid(job, settings.fees.expected_fee, settings.fees.max_fee)
+    if estimate is not None:
+        yield too_slow(job, estimate, settings.latency_s, commit_age, settings.mined_s)
 
 
 class Acceptance(JobJudge):
@@ -124,10 +144,32 @@ class Acceptance(JobJudge):
         jobs."""
         settings = self._settings
         yield useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
-        yield unwanted(job, settings.policy)
-        yield too_uncertain(job, settings.allow_probable_bounds)
+        yield self._refused(job)
         ready_in_s = self._runner.ready_in_s(job)
-        yield NOT_KNOWN if ready_in_s is None else self._late(job, ready_in_s, now)
+        if ready_in_s is None:
+            yield NOT_KNOWN
+            return
+        yield self._refused(job)  # NOTE: it may have been measured just now
+        yield self._late(job, ready_in_s, now)
+
+    def possible(self, job: JobView) -> bool:
+        """Return whether we could ever stake on a job, as far as is known by now (`never`)."""
+        return self._never(job) is None
+
+    def _never(self, job: JobView) -> Reason | None:
+        estimate = None if first(never(job, self._settings)) else self._runner.measured(job)
+        commit_age = 0 if estimate is None else self._commit_age
+        return first(never(job, self._settings, estimate, commit_age))
+
+    def _refused(self, job: JobView) -> Reason | None:
+        """SAFETY: jobs are cheap to post. What is computed and kept for one in which nobody stakes takes from those in
+        which somebody does, and costs its author nothing. Only who just watches tells what is wrong in any; and where
+        we have a stake already, nothing is left to decide by its terms."""
+        settings, reason, me = self._settings, self._never(job), self._node.address
+        self._node.keeper.considers(job.id, stakes=reason is None)
+        if settings.mode is Mode.WATCH or (me is not None and job.stakes_of(me)):
+            return first((unwanted(job, settings.policy), too_uncertain(job, settings.allow_probable_bounds)))
+        return reason
 
     def whole(self, job: JobView, now: int, wanted: bool) -> Reasons:
         """A challenger's or a sampler's, before it begins a whole run. ``wanted``: as for `whole_after_s`.
@@ -135,12 +177,15 @@ class Acceptance(JobJudge):
         SAFETY: a run that cannot end in time would keep us from all other jobs; one for which there is no room beside
         what is kept for jobs with our stake would take that.
         """
-        yield unwanted(job, self._settings.policy)
-        yield too_uncertain(job, self._settings.allow_probable_bounds)
+        yield self._refused(job)
         ready_in_s = self._runner.whole_ready_in_s(job)
-        yield NOT_KNOWN if ready_in_s is None else self._late(job, ready_in_s, now)
+        if ready_in_s is None:
+            yield NOT_KNOWN
+            return
+        yield self._refused(job)  # NOTE: it may have been measured just now
+        yield self._late(job, ready_in_s, now)
         if wanted:
-            yield self._runner.too_full(job.id, part=False, stakes=False)
+            yield self._runner.too_full(job.id, part=False, stakes=0)
         else:
             yield self._runner.no_room(job.id)
 
@@ -157,16 +202,15 @@ class Acceptance(JobJudge):
         mine = [] if me is None else [claim.stake for claim in job.stakes_of(me) if not claim.lost]
         yield crowded(job, self._node.reserve.jobs(), settings.policy)
         yield too_dear(sum(mine) + price, settings.max_stake)
-        yield too_long(job, settings.limits.max_period_s)
-        yield unpaid(job, settings.fees.expected_fee, max_fee)
+        yield from never(job, settings)
         estimate, disputes = self._runner.prepare(job), len(mine) + beside + 1
         if estimate is None:
             yield NOT_KNOWN
             return
-        yield too_slow(job, estimate, settings.latency_s, self._commit_age, settings.mined_s)
+        yield from never(job, settings, estimate, self._commit_age)
         yield self._node.duties.refuses(job, estimate, disputes)
         yield too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
-        yield self._runner.too_full(job.id, part=part)
+        yield self._runner.too_full(job.id, part=part, stakes=beside + 1)
 
     def _late(self, job: JobView, ready_in_s: float, now: int) -> Reason | None:
         return too_late(job, ready_in_s + CLAIM_MOVES * self._settings.latency_s, now, self._commit_age)

@@ -7,6 +7,7 @@ hearing is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -19,7 +20,7 @@ from ..daemon.due import Due
 from ..daemon.loop import Role, Turn, raising
 from ..daemon.service import Daemon
 from ..network.opponents import Opponents
-from ..play.actions import JobAction, is_over
+from ..play.actions import JobAction, disagreements, is_over
 from ..play.data_requests import DataRequester
 from ..play.data_responses import DataResponder
 from ..play.disputes import Disputes
@@ -30,6 +31,7 @@ from ..play.matches import MatchPlayer
 from ..play.open_duties import Undone
 from ..run.refutation import Refuted
 from ..stake.funds import kept, kept_to_watch, living_stakes, quarrel_gas
+from ..storage.resting_states import Found
 from ..work.job_runner import JobRunner
 from .watcher import Watcher
 
@@ -37,14 +39,29 @@ _log = structlog.get_logger(__name__)
 
 Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
 """Maps a job and an instant of the chain to the actions that are due, and our result if it is at stake."""
-Refutations = Callable[[JobView, int], tuple[list[Refuted], list[Refuted]]]
-"""Maps a job and an instant of the chain to what we can refute and play, and what to refute now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refutes:
+    """What a node refutes that checks parts; by default nothing. ``now`` maps a job and an instant of the chain to what
+    was found wrong and can be played, and what of it is to be refuted; ``soon`` says whether one of these lies may be
+    refuted by us at that instant, or later."""
+
+    now: Callable[[JobView, int], tuple[list[Refuted], list[Refuted]]] = lambda *_: ([], [])
+    soon: Callable[[JobView, list[Refuted], int], bool] = lambda *_: False
+
+
+NONE = Refutes()
 
 
 class Participant(Role):
     """Plays for the node's key, or only computes results if the node has none. With ``requests`` it requests on the
-    chain the logs that nobody serves. The ``watcher`` earns bounties. ``refutations``: what it refutes, in a node that
-    checks parts."""
+    chain the logs that nobody serves. The ``watcher`` earns bounties.
+
+    SAFETY: a job is ours, and has a turn in every round, while something of ours is at stake in it or may be soon. What
+    is known of it, and whoever plays in it, makes it no more than one of those that we work at (`job_queue`): anybody
+    can post such jobs.
+    """
 
     def __init__(
         self,
@@ -54,12 +71,12 @@ class Participant(Role):
         *,
         requests: bool = False,
         watcher: Watcher | None = None,
-        refutations: Refutations = lambda *_: ([], []),
+        refutes: Refutes = NONE,
     ) -> None:
         self._node = node
         self._runner = runner
         self._decide = decide
-        self._refutations = refutations
+        self._refutes = refutes
         self._watcher = watcher
         self._me = node.address
         self._disputes: Disputes | None = None
@@ -68,6 +85,8 @@ class Participant(Role):
         self._requester: DataRequester | None = None
         self._jobs: JobPlayer | None = None
         self._over: set[int] = set()
+        self._helped: set[int] = set()
+        """Jobs of others in whose matches we may have moves to make."""
         self._undone = Undone(node.database, node.client.deployment.referee)
         self._max_fee = node.settings.fees.max_fee
         if (key := node.transactions) is not None:
@@ -87,8 +106,8 @@ class Participant(Role):
         self._closer = Closer(contracts, key.address)
 
     def works_at(self, job_id: int) -> bool:
-        """Return whether the job's package is being fetched, or its run executed."""
-        return self._runner.works_at(job_id)
+        """Return whether the job's package is being fetched, or its run executed, or we make moves for others in it."""
+        return self._runner.works_at(job_id) or job_id in self._helped
 
     @property
     def answering(self) -> bool:
@@ -146,8 +165,10 @@ class Participant(Role):
             and requester is not None
             and _add(turns, "data requests", lambda: requester.due(snapshot, job))
         )
+        # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
+        helps = None if at_stake or watched else job.id
+        self._helps(job, helps if results else None)
         if results:
-            helps = None if at_stake or watched else job.id
             if self._disputes is not None:
                 turns += self._disputes.turns(snapshot, job, results, hearings, unread, helps)
             # NOTE: no data can be requested of a refutation.
@@ -164,11 +185,19 @@ class Participant(Role):
         # NOTE: an earlier version may have staked on the job. Until its cost is known, no other job is taken.
         if reserve.kept(job.id) and not self._node.duties.knows(job.id):
             turns.append(Turn("duty", partial(self._learn, job)))
+        soon = self._soon(job, lies, snapshot.now, turns)
+        self._node.keeper.finds(job.id, _found(job, own, soon=soon))
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts or refute) or reserve.kept(job.id) > 0
         concerned = ours or requests or watched or sent or bool(self._undone.of(job.id))
-        # NOTE: what we could refute may have to be refuted later, when somebody else's refutation has lost.
-        return concerned or bool(lies) or (own is not None and job.open_matches > 0), turns
+        return concerned or soon, turns
+
+    def _helps(self, job: JobView, helps: int | None) -> None:
+        """Note whether there are matches in a job in which we would make moves for others. ``helps``: see `Due`."""
+        playing = (
+            helps is not None and self._disputes is not None and self._node.gas.pays and job.open_matches
+        )
+        (self._helped.add if playing else self._helped.discard)(job.id)
 
     def _hearings_of(
         self, snapshot: Snapshot, job: JobView, turns: list[Turn], *, ours: bool
@@ -197,10 +226,19 @@ class Participant(Role):
     def _lies(self, job: JobView, now: int, turns: list[Turn]) -> tuple[list[Refuted], list[Refuted]]:
         """Return what we can refute and play, and what to refute now. Add a turn for an error."""
         try:
-            return self._refutations(job, now)
+            return self._refutes.now(job, now)
         except Exception as error:
             turns.append(Turn("refutations", raising(error)))
             return self._runner.found(job.id), []
+
+    def _soon(self, job: JobView, lies: list[Refuted], now: int, turns: list[Turn]) -> bool:
+        """Return whether we may refute a lie now or later, when somebody else's refutation has lost. Add a turn for an
+        error. SAFETY: what is not known keeps the job ours."""
+        try:
+            return bool(lies) and self._refutes.soon(job, lies, now)
+        except Exception as error:
+            turns.append(Turn("refutations", raising(error)))
+            return True
 
     def _note_duty(self, job: JobView, staked: bool) -> None:
         """Note whether a job may still ask something of us, and of how many stakes."""
@@ -222,6 +260,7 @@ class Participant(Role):
         if job.id not in self._over:
             _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
         self._over.add(job.id)
+        self._helped.discard(job.id)
         self._runner.forget(job.id)
 
     def _at_risk(self, job: JobView, *, heard: bool) -> int:
@@ -252,6 +291,13 @@ class Participant(Role):
             yield from self._responder.due(snapshot, job, group, self._runner.replay(job.id))
         else:
             self._responder.forget(job.id)
+
+
+def _found(job: JobView, own: RunClaim | None, *, soon: bool) -> Found:
+    """Return what is found out about a job. ``soon``: we may refute something in it, now or later."""
+    if soon:
+        return Found.LIE
+    return Found.DIFFERS if disagreements(job, own) else Found.NOTHING
 
 
 def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> bool:

@@ -82,13 +82,13 @@ def fetch(
     file_hash: bytes,
     uris: Sequence[str],
     max_memory: int,
-    fits: Callable[[int], Reason | None] | None = None,
+    fits: Callable[[Program, int], Reason | None] | None = None,
 ) -> Program:
     """Fetch the whole package into the store, where it stays; nothing but the program is in memory then.
 
     Raises as :func:`load_program`. ``max_memory`` (bytes) bounds the tensors and one step; a program that needs more is
-    refused before its tensors are fetched. ``fits`` returns why so many bytes should not be written to the disk; then
-    DiskFull is raised before that.
+    refused before its tensors are fetched. ``fits`` is given the program and the bytes that are lacking, and returns
+    why they should not be written to the disk; then DiskFull is raised before that.
     """
     check_leaves(terms)
     program = load_program(fetcher, terms, file_hash, uris)
@@ -103,7 +103,7 @@ def fetch(
         )
     names = [Name(Kind.TENSOR, descriptor.hash) for descriptor in descriptors]
     missing = [size for name, size in zip(names, sizes, strict=True) if not fetcher.store.has(name)]
-    full = fits(sum(on_disk(size) for size in missing)) if fits is not None and missing else None
+    full = fits(program, sum(on_disk(size) for size in missing)) if fits is not None else None
     if full is not None:
         raise DiskFull(f"the package is not fetched: {full}")
     fetcher.fetch_all(names, uris, max_bytes=max(sizes, default=0) + MAX_HEADER_BYTES)

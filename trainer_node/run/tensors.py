@@ -2,8 +2,10 @@
 
     of       what a job takes, known from its program before any tensor is fetched
     lent     while a job is measured, or computed: a tensor that another job has, too, is shared
-    kept     what we have staked on, or have found wrong and may stake on: it can be played without the disk
-    idle     a finished run on which nothing rests: it gives way to others, and comes back from the disk
+    meant    for a while, what a stake is about to be sent on
+    kept     what we have staked on: it can be played without the disk
+    idle     a finished run, or a wrong interval, on which nothing rests: it gives way to others, and comes back from
+             the disk, or is computed again
 
 What does not fit beside what is kept is left to others; what does not fit now waits. SAFETY: jobs are cheap to post, so
 a limit for each job is none. INVARIANT: who waits is not overtaken for ever. A run that waits is passed only by what
@@ -20,7 +22,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -73,6 +75,18 @@ class _Loan:
     """Who waited then, and had come before."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """Room for so many runs of a job, kept since an instant, for the idle ones ``of`` it."""
+
+    at: float
+    runs: int
+    of: frozenset[Hashable]
+
+
+WHOLE = None
+"""The whole run of a job, beside which its intervals may be idle, each under a name of its own."""
+
 _NOTHING = Takes()
 _Runs = Counter[tuple[int, bool]]
 """Numbers of runs, by job and whether they are beside those that are kept for it."""
@@ -90,8 +104,8 @@ class Tensors:
         self._loans: list[_Loan] = []
         """What is lent, one by one."""
         self._kept = Counter[int]()
-        self._meant: dict[int, float] = {}
-        self._idle: dict[int, Callable[[], None]] = {}
+        self._meant: dict[int, _Meant] = {}
+        self._idle: dict[tuple[int, Hashable], Callable[[], object]] = {}
         self._waiting: dict[tuple[int, bool], float] = {}
         """When those that wait asked last, in the order in which they came: jobs, and whether they are measured."""
 
@@ -105,7 +119,9 @@ class Tensors:
     def forget(self, job: int) -> None:
         """Nothing of a job is needed any more. What is lent is given back by whoever has it."""
         with self._lock:
-            self._drop(job)
+            self._meant.pop(job, None)
+            self._idle = {key: give for key, give in self._idle.items() if key[0] != job}
+            self._leave_line(job)
             self._kept.pop(job, None)
             if not self._lent[job, False] and not self._lent[job, True]:
                 self._takes.pop(job, None)
@@ -163,43 +179,59 @@ class Tensors:
             first = next(iter(self._waiting), None)
             return first is not None and len(lent) < len(self._loans) and self._fits_with(first, lent)
 
-    def keep(self, job: int, runs: int = 1) -> None:
-        """Keep the memory for so many runs of a job, staked on or found wrong, until it is forgotten or let go."""
+    def keep(self, job: int, runs: int = 1, of: Collection[Hashable] = (WHOLE,)) -> None:
+        """Keep the memory for so many runs of a job, those ``of`` it that we have staked on, until it is forgotten or
+        let go."""
         with self._lock:
             self._kept[job] = max(runs, self._kept[job])
-            self._drop(job)
+            self._meant.pop(job, None)
+            for one in of:
+                self._idle.pop((job, one), None)
+            self._leave_line(job)
 
     def let_go(self, job: int) -> None:
-        """We have nothing at stake in a job any more, and have found nothing wrong in it."""
+        """We have nothing at stake in a job any more."""
         with self._lock:
             self._kept.pop(job, None)
 
-    def idle(self, job: int, give: Callable[[], None]) -> None:
-        """Note that a job has a finished run in memory, which ``give`` drops. It is called with no lock of its own, in
-        any thread."""
+    def idle(self, job: int, give: Callable[[], object], of: Hashable = WHOLE) -> None:
+        """Note that a job has a finished run in memory, or an interval ``of`` it, which ``give`` drops. It is called
+        with no lock of its own, in any thread."""
         with self._lock:
-            if job not in self._kept:
-                self._idle[job] = give
+            if of is not WHOLE or job not in self._kept:
+                self._idle[job, of] = give
 
-    def too_full(self, job: int) -> MemoryKept | None:
-        """Return why not to stake on a job, or None: it does not fit in memory beside those that are kept."""
+    def gone(self, job: int) -> None:
+        """The whole run of a job is no longer idle in memory."""
         with self._lock:
-            if job in self._kept:
+            self._idle.pop((job, WHOLE), None)
+
+    def too_full(self, job: int, runs: int = 1) -> MemoryKept | None:
+        """Return why not to stake on a job, so that we have staked on so many runs of it, or None: they do not fit in
+        memory beside those of other jobs that are kept."""
+        with self._lock:
+            if self._kept[job] >= runs:
                 return None
             meant = self._meant.pop(job, None)
-            reason = self._too_full((job, False))
+            reason = self._too_full((job, False), runs)
             if meant is not None and reason is None:
                 self._meant[job] = meant
             return reason
 
-    def mean(self, job: int) -> None:
-        """Keep room for a job on which a stake is about to be sent, until the chain shows it.
+    def kept(self, job: int) -> int:
+        """Return how many runs of a job are kept."""
+        with self._lock:
+            return self._kept[job]
+
+    def mean(self, job: int, runs: int = 1, of: Collection[Hashable] = (WHOLE,)) -> None:
+        """Keep room for so many runs of a job, those ``of`` it on which a stake is about to be sent, until the chain
+        shows it.
 
         SAFETY: only for that. Room that is kept for whoever is merely asked about would be closed by who posts jobs.
         """
         with self._lock:
-            if job not in self._kept:
-                self._meant[job] = self._clock()
+            if self._kept[job] < runs:
+                self._meant[job] = _Meant(self._clock(), runs, frozenset(of))
 
     # ------------------------------------------------------------------ tensors
 
@@ -220,10 +252,7 @@ class Tensors:
 
     # ------------------------------------------------------------------ inside
 
-    def _drop(self, job: int) -> None:
-        """Take a job from all lists but that of what is kept."""
-        self._meant.pop(job, None)
-        self._idle.pop(job, None)
+    def _leave_line(self, job: int) -> None:
         for trial in (False, True):
             self._waiting.pop((job, trial), None)
 
@@ -240,7 +269,7 @@ class Tensors:
         first, more = self._first(job, trial=trial), _Runs([key])
         passes = first is None or self._fits_beside(first, more) or lasts_s <= self._waits_s(first)
         while not passes or self._size(self._runs(more)) > self.limit:
-            idle = next((number for number in self._idle if number != job), None)
+            idle = next((other for other in self._idle if self._gives_way(other, job)), None)
             if idle is None or not passes:
                 if waits:
                     self._waiting[job, trial] = now
@@ -252,6 +281,15 @@ class Tensors:
                 )
             self._idle.pop(idle)()
         return None
+
+    def _gives_way(self, idle: tuple[int, Hashable], job: int) -> bool:
+        """Return whether what is idle gives way to a run of a job. NOTE: that may be the idle run itself; and to drop
+        what is meant would give nothing."""
+        return idle != (job, WHOLE) and not self._is_meant(*idle)
+
+    def _is_meant(self, job: int, of: Hashable) -> bool:
+        meant = self._meant.get(job)
+        return meant is not None and of in meant.of and self._clock() - meant.at < MEANT_S
 
     def _forget_waiting(self) -> None:
         now = self._clock()
@@ -289,27 +327,26 @@ class Tensors:
         lent = _Runs(loan.key for loan in loans) + _Runs([(first[0], False)])
         return self._size(self._staked() | lent) <= self.limit
 
-    def _too_full(self, key: tuple[int, bool]) -> MemoryKept | None:
+    def _too_full(self, key: tuple[int, bool], runs: int = 1) -> MemoryKept | None:
         staked, alone = self._staked(), self._taken(key[0]).alone
-        if self._size(staked | _Runs([key])) <= self.limit:
+        if self._size(staked | _Runs({key: runs})) <= self.limit:
             return None
         return MemoryKept(alone, self._size(staked), self.limit)
 
-    def _meant_now(self) -> list[int]:
+    def _meant_now(self) -> _Runs:
         now = self._clock()
-        self._meant = {job: at for job, at in self._meant.items() if now - at < MEANT_S}
-        return list(self._meant)
+        self._meant = {job: meant for job, meant in self._meant.items() if now - meant.at < MEANT_S}
+        return _Runs({(job, False): meant.runs for job, meant in self._meant.items()})
 
     def _runs(self, more: _Runs | None = None) -> _Runs:
         """Return how many runs of each job have memory, or are sure to have it, with some more."""
         # NOTE: what is lent of a job that is kept is the run that is kept for, if it is not beside that.
-        lent = self._lent + _Runs((job, False) for job in list(self._idle)) + (more or _Runs())
-        return lent | self._staked()
+        idle = _Runs((job, of is not WHOLE) for job, of in list(self._idle) if not self._is_meant(job, of))
+        return (self._lent + idle + (more or _Runs())) | self._staked()
 
     def _staked(self) -> _Runs:
         """Return the runs whose memory is not to be had for others."""
-        meant = _Runs((job, False) for job in self._meant_now())
-        return _Runs({(job, False): runs for job, runs in self._kept.items()}) | meant
+        return _Runs({(job, False): runs for job, runs in self._kept.items()}) | self._meant_now()
 
     def _size(self, runs: _Runs) -> int:
         tensors, beside, jobs = dict[bytes, int](), 0, Counter[int]()

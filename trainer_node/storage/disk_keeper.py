@@ -5,8 +5,9 @@
     make_room   on a full disk: frees what may be computed or fetched again
 
 Where a job does not fit, what could be freed is reckoned first (`freeable`), and nothing is unless it is enough. For a
-job that is only considered, the work of jobs that are over goes and nothing else. That is done beside the loop: the job
-is too large now, and looked at again in the next round.
+job that is only considered, the work of jobs that are over goes, and then, if a stake of ours in it is possible, states
+of runs in which nothing of ours is at stake (`resting_states`). That is done beside the loop: the job is too large now,
+and looked at again in the next round.
 
 SAFETY: when the disk is full, moves come first. The ballast is dropped for the database, and a run goes on without
 keeping its states. Once there is room again, all is as before.
@@ -16,18 +17,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 
 from ..errors import DiskFailed
 from ..observe.metrics import Metrics
 from ..observe.problems import Problems
+from .artifacts import Name
 from .database import Database
 from .disk import Ballast, free_bytes, on_disk
 from .disk_estimate import Needs, NoRoom, too_full
 from .freeable import FreeableBytes
 from .held_bytes import HeldBytes
+from .resting_states import Found, RestingStates
 from .retention import URGENT_GRACE_S, Policy, Retention, Swept
 from .store import Store
 
@@ -35,6 +38,9 @@ DISK = "disk"
 """Topic of the disk's problems."""
 LOOK_S = 1.0
 """Least seconds between two looks at the disk."""
+FITTED_S = 600.0
+"""Seconds for which nothing of a job goes for another one after it was found to fit: as long as room in memory is kept
+for a stake that is about to be given (`tensors`)."""
 URGENT_S = 5.0
 """Least seconds between two urgent collections: each looks at every file."""
 
@@ -61,17 +67,24 @@ class Keeper:
         self._retention = Retention(store, database, policy)
         self._held = HeldBytes(store)
         self._freeable = FreeableBytes(store)
+        self._resting_states = RestingStates(store, self._retention)
         self._store_bytes, self._every_s = store_bytes, every_s
         self._metrics, self._problems = metrics, problems
         self.works_at = works_at
+        self.gave_states: Callable[[int], None] = lambda _: None
+        """Told, in a thread of its own, that states of a job's run have gone."""
         self._needs: dict[int, Needs] = {}
         self._parts: set[int] = set()
         self._staked: set[int] = set()
         self._idle: set[int] = set()
         self._asked: dict[int, int] = {}
         """Bytes for which there was no room, by the job that asked for them, since it was last tried to make some."""
+        self._all_asked: set[int] = set()
+        """Those of them that asked for all that they need."""
+        self._fitted: dict[int, float] = {}
+        """When a job was last asked about that fitted: a stake, or its run, may be about to begin."""
         self._jobs = threading.Lock()
-        """Held while the five above change or are copied: collections run beside the loop."""
+        """Held while the seven above change or are copied: collections run beside the loop."""
         self._looked = self._urgent = float("-inf")
         self._collected = time.monotonic()
         self._served = self._received = 0
@@ -83,10 +96,20 @@ class Keeper:
 
     # ------------------------------------------------------------------ room for jobs
 
-    def needs(self, job: int, needs: Needs) -> None:
-        """Note the disk space that a job takes."""
+    def needs(self, job: int, needs: Needs, package: Iterable[Name] = ()) -> None:
+        """Note the disk space that a job takes, and what its package consists of."""
         with self._jobs:
             self._needs[job] = needs
+        if names := tuple(package):
+            self._resting_states.package(job, names)
+
+    def considers(self, job: int, *, stakes: bool) -> None:
+        """Note whether a stake of ours in a job is possible."""
+        self._resting_states.considers(job, stakes=stakes)
+
+    def finds(self, job: int, found: Found) -> None:
+        """Note what is found out about a job."""
+        self._resting_states.finds(job, found)
 
     def takes_part(self, job: int, part: bool) -> None:
         """Note whether only intervals of a job are computed."""
@@ -109,6 +132,9 @@ class Keeper:
             self._parts.discard(job)
             self._needs.pop(job, None)
             self._asked.pop(job, None)
+            self._all_asked.discard(job)
+            self._fitted.pop(job, None)
+        self._resting_states.forget(job)
         self._store.holders.end(job)
         self._store.holders.forget_known(job)
         self._held.forget(job)
@@ -116,18 +142,23 @@ class Keeper:
     def too_full(self, job: int, *, part: bool | None = None) -> NoRoom | None:
         """Return why not to stake on a job, or None: it does not fit on the disk, beside the others. ``part``: whether
         a part of it is meant, or the whole; None for what is computed of it (`takes_part`)."""
-        return self.fits(job, self._left(job, part=part))
+        full = self.fits(job, self._left(job, part=part), whole=True)
+        if full is None:
+            with self._jobs:
+                self._fitted[job] = time.monotonic()
+        return full
 
     def no_room(self, job: int) -> NoRoom | None:
         """Return why a job's whole run does not fit on the disk now, beside the others, or None. NOTE: it only looks;
         no room is made for the job."""
         return too_full(self._left(job, part=False), self.room(job))
 
-    def fits(self, job: int, size: int) -> NoRoom | None:
-        """Return why not to fetch so many bytes for a job, or None. Room that can be made is there a little later."""
+    def fits(self, job: int, size: int, *, whole: bool = False) -> NoRoom | None:
+        """Return why not to fetch so many bytes for a job, or None. Room that can be made is there a little later.
+        ``whole``: it is all that is needed, so that others may give way to it (`resting_states`)."""
         full = too_full(size, self.room(job))
         if full is not None:
-            self._ask(job, size)
+            self._ask(job, size, whole=whole)
         return full
 
     def refuses(self, job: int, size: int) -> NoRoom | None:
@@ -164,10 +195,11 @@ class Keeper:
 
     # ------------------------------------------------------------------ room for what does not fit
 
-    def _ask(self, job: int, size: int) -> None:
+    def _ask(self, job: int, size: int, *, whole: bool) -> None:
         """Have room made for a job, beside the loop and for all that ask at once."""
         with self._jobs:
             self._asked[job] = size
+            (self._all_asked.add if whole else self._all_asked.discard)(job)
             now = time.monotonic()
             if now - self._tried < URGENT_S or (self._making is not None and self._making.is_alive()):
                 return
@@ -181,11 +213,15 @@ class Keeper:
             with self._jobs:
                 asked, self._asked = self._asked, {}
                 ours = {job: size for job, size in asked.items() if job in self._staked}
+                others = {job: asked[job] for job in self._all_asked if job in asked and job not in ours}
+                self._all_asked.clear()
             self._give_up(asked)
-            # SAFETY: finished runs and results go for what has our stake. Anybody can have a job considered.
+            # SAFETY: packages and results go for what has our stake. Anybody can have a job considered.
             if ours:
                 self._give_up(ours, runs=True)
                 self._give_up(ours, runs=True, results=True)
+            for job, size in others.items():
+                self._give_states(job, size)
         except Exception as error:
             self._tell(error)
 
@@ -197,6 +233,21 @@ class Keeper:
             # SAFETY: a reorganisation may bring back a job that has just ended.
             self._note(self._retention.give_up(resting, URGENT_GRACE_S, runs=runs, results=results))
             could.spend()
+
+    def _give_states(self, job: int, size: int) -> None:
+        """Let states of resting runs go for a job that is considered, if it fits then."""
+        lacks = size - self.room(job)
+        if lacks <= 0 or not self._resting_states.may_ask(job):
+            return
+        with self._jobs:
+            begun = {number for number, at in self._fitted.items() if time.monotonic() - at < FITTED_S}
+        given = self._resting_states.give(job, lacks, self._resting() - begun)
+        self._metrics.add("store_freed_bytes", by=given.freed)
+        for number in given.jobs:
+            self._held.forget(number)  # its lines begin anew
+            self._freeable.recount(number)
+        for number in given.states:
+            self.gave_states(number)
 
     # ------------------------------------------------------------------ a full disk
 

@@ -87,6 +87,10 @@ class FreeableBytes:
 
         return Freeable(size, spend)
 
+    def recount(self, job: int) -> None:
+        """Count anew what a job holds that goes on: some of it has gone."""
+        self._forget({job})
+
     def _forget(self, jobs: set[int]) -> None:
         for job in jobs:
             self._given.pop(job, None)

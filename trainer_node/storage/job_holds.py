@@ -17,13 +17,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from .disk import disk_errors
 
 WORK, RESULT = "w", "r"
-_BEGAN, _OVER = "b", ".over"
+_BEGAN, _OVER, _NEW = "b", ".over", ".new"
 
 
 class Holders:
@@ -71,6 +71,20 @@ class Holders:
             self._known.pop(job, None)
             for name in (str(job), f"{job}{_OVER}"):
                 (self.folder / name).unlink(missing_ok=True)
+
+    def drop(self, job: int, paths: Collection[str]) -> None:
+        """Let go of some artifacts of a job that goes on. Raises DiskFailed; then the job holds them still."""
+        with self._lock:
+            live = self.folder / str(job)
+            if not live.exists():
+                return
+            with disk_errors(live):
+                first, *lines = live.read_text(errors="replace").splitlines(keepends=True)
+                left = [line for line in lines if line.rstrip("\n").partition(" ")[2] not in paths]
+                new = live.with_name(f"{job}{_NEW}")
+                new.write_text("".join((first, *left)))
+                new.replace(live)
+            self._known.pop(job, None)
 
     def jobs(self) -> dict[int, float | None]:
         """Return the jobs in ascending order, and since when they are over (seconds since 1970); None: they go on."""

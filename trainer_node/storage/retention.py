@@ -7,8 +7,9 @@
 
 Roots of checkpoints stay in the database. A full disk shortens both times to `URGENT_GRACE_S`, and gives up what was
 fetched for jobs in which we have nothing at stake; for a job that is only considered, no result goes before its time,
-and nothing of a job that goes on (`disk_keeper`). SAFETY: what a job with our stake or bond holds never goes while the
-job and its hearings last, because a dispute, a refutation, a request or a trial may ask for it.
+and of jobs that go on only states that can be computed again (`resting_states`). SAFETY: what a job with our stake or
+bond holds never goes while the job and its hearings last, because a dispute, a refutation, a request or a trial may ask
+for it.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Retention:
             for job in gone:
                 self._store.holders.release(job)
             if removed:
-                self._drop_states()
+                self.drop_states()
                 _log.info("store.collected", files=removed, bytes=freed)
             return Swept(freed, removed, left, tuple(gone))
 
@@ -149,7 +150,7 @@ class Retention:
                 gone.append(job)
         return kept, since, gone
 
-    def _drop_states(self) -> None:
+    def drop_states(self) -> None:
         """Let the database know which states are no longer here. Their checkpoints stay."""
         if self._database is None:
             return

@@ -46,6 +46,7 @@ from ..storage.disk_keeper import Keeper
 from .mending import Mending
 from .outcomes import Outcomes
 from .packages import Packages, Work
+from .resting import Resting
 from .run_execution import RunExecution
 from .runs import Runs
 
@@ -118,11 +119,17 @@ class JobRunner(RunExecution):
             tensors=self._tensors,
             problems=self._problems,
             keeper=keeper,
-            rests=self._rests,
+            rests=lambda work: self._resting.rests(work),
             clock=clock,
         )
         self._outcomes = Outcomes(
             *(problems, metrics, clock), too_long=self._packages.too_long, work_of=self._works.get
+        )
+        self._resting = Resting(
+            *(database, self._tensors, self._outcomes),
+            restore=self._restore,
+            begin=self._begin_run,
+            clock=clock,
         )
 
     def prepare(self, job: JobView) -> CostEstimate | None:
@@ -153,7 +160,7 @@ class JobRunner(RunExecution):
             work.claim = None
         if claim is not None and ours:
             if work.replay is None:
-                self._bring_back(work)
+                self._resting.bring_back(work)
             self._mending.look(work)
         return claim
 
@@ -176,7 +183,7 @@ class JobRunner(RunExecution):
         work = self._works[job_id]
         replay = work.replay
         if replay is None:
-            self._bring_back(work)
+            self._resting.bring_back(work)
             raise Unavailable(f"the run of job {job_id} comes back from the disk")
         return replay
 
@@ -199,19 +206,27 @@ class JobRunner(RunExecution):
         if work.log_source.wanted:
             work.retry_at = 0.0
 
-    def too_full(self, job_id: int, *, part: bool | None = None, stakes: bool = True) -> Reason | None:
+    def too_full(self, job_id: int, *, part: bool | None = None, stakes: int = 1) -> Reason | None:
         """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
-        what we have staked on, or states of its run are lacking. ``part``: the stake is for a refutation, which needs
-        no other interval, or for the whole run; None for what is computed of the job. ``stakes``: nothing else is
-        asked, so that room in memory is kept from now on. /readyz says it."""
+        what we have staked on, or states of its run are lacking. ``part``: for a refutation, or the whole run; None for
+        what is computed. ``stakes`` are about to be given: memory is kept for them, but for a part. It is told."""
         full = self._keeper.too_full(job_id, part=part) if self._keeper is not None else None
-        short = None if full else self._tensors.too_full(job_id)
+        runs = self._runs_staked(job_id, max(1, stakes))
+        short = None if full else self._tensors.too_full(job_id, runs)
         self._problems.job(job_id, "disk", full, ours=False)
         self._problems.job(job_id, "memory", short, ours=False)
         reason = full or short or (None if part else self._lacks(job_id))
-        if stakes and reason is None:
-            self._tensors.mean(job_id)
+        if stakes and not part and reason is None:
+            self._tensors.mean(job_id, runs)
         return reason
+
+    def gave_states(self, job_id: int) -> None:
+        """Note that states of a job's run have gone from the disk."""
+        self._resting.gave_states(self._works.get(job_id))
+
+    def measured(self, job: JobView) -> CostEstimate | None:
+        """Return the cost of a job if it is known. NOTE: nothing begins for it."""
+        return self._estimate(job)
 
     def no_room(self, job_id: int) -> Reason | None:
         """Return why the whole run of a job could not have its room now, on the disk or in memory, or None. NOTE: it
@@ -342,38 +357,23 @@ class JobRunner(RunExecution):
             return
         if work.ours and not ours:
             self._tensors.let_go(job_id)
-            self._rests(work)
+            self._resting.rests(work)
         work.ours = ours
         if work.share.ours != ours:
             work.share.ours = ours
             self._runs.look()
+
+    def _runs_staked(self, job_id: int, stakes: int) -> int:  # noqa: ARG002
+        """Return how many runs of a job are kept in memory once so many more stakes rest on it."""
+        return 1
 
     def _lacks(self, job_id: int) -> Reason | None:
         """Return which states of a run that is done are lacking, or None."""
         if self.known(job_id) is None:
             return None
         if (lacks := self._mending.look(work := self._works[job_id])) is not None and work.replay is None:
-            self._bring_back(work)
+            self._resting.bring_back(work)
         return lacks
-
-    def _rests(self, work: Work) -> None:
-        """Let a finished run give way to others in memory, if nothing is at stake in it."""
-
-        def give() -> None:
-            work.replay = None
-
-        if work.replay is not None and work.replay.on_disk:
-            self._tensors.idle(work.job.id, give)
-        elif work.replay is not None:
-            self._tensors.keep(work.job.id)
-
-    def _bring_back(self, work: Work) -> None:
-        """Begin to restore a run from the disk, if that goes on no more."""
-        if work.restored is not None and work.restored.done():
-            self._outcomes.result(work, work.restored)
-            work.restored = None
-        elif work.restored is None and self._clock() >= work.retry_at:
-            work.restored = self._restore(work)
 
     def _prepared(self, job: JobView, ours: bool = False) -> CostEstimate | None:
         """Return a job's cost, once its package is here and it is measured."""
@@ -422,5 +422,5 @@ class JobRunner(RunExecution):
         asked after each step whether to stop; what is done is on disk then, unless that is full."""
         with self._tensors.lent(work.job.id, must=work.ours, lasts_s=self._to_do_s(work)):
             claim, work.replay = self._run(work, self._packages.package(work), pass_on)
-            self._rests(work)
+            self._resting.rests(work)
         return claim

@@ -32,12 +32,13 @@ from ..errors import DiskFailed
 from ..limits.waits import LANES, again_s, package_s, serves
 from ..network.budget import Budget
 from ..network.fetcher import Fetcher
+from ..reason import Reason
 from ..run.cost_estimate import CostEstimate
 from ..run.log_sources import FetchedLogs
 from ..run.package import Package, fetch, package_names, read, takes
 from ..run.replay import Replay
 from ..run.tensors import Tensors
-from ..storage.disk_estimate import needs_of
+from ..storage.disk_estimate import needs_of, too_full
 from ..storage.disk_keeper import Keeper
 from .lanes import Lanes
 from .ordered import Ordered
@@ -128,8 +129,8 @@ class Work:
 
     @property
     def runs(self) -> bool:
-        """Whether the job's run has begun and is not done."""
-        return self.claim is not None and not self.claim.done()
+        """Whether the job's run has begun and is not done, or comes back to memory."""
+        return any(future is not None and not future.done() for future in (self.claim, self.restored))
 
     @property
     def late(self) -> str | None:
@@ -259,13 +260,20 @@ class Packages:
 
     def _fetch(self, work: Work, fetcher: Fetcher) -> Fetched:
         job, keeper = work.job, self._keeper
-        fits = None if keeper is None else partial(keeper.fits, job.id)
         limit = self._tensors.limit
+
+        def fits(program: Program, size: int) -> Reason | None:
+            if keeper is None:
+                return None
+            keeper.needs(job.id, needs_of(program, job.program), package_names(program, job.program_file))
+            full = too_full(size, keeper.room(job.id)) if size else None
+            if full is not None:
+                keeper.too_full(job.id)  # NOTE: nothing goes for a package unless the whole job fits then
+            return full
+
         program = fetch(fetcher, job.program, job.program_file, [job.uri], limit, fits)
         with contextlib.suppress(DiskFailed):
             fetcher.store.held_by(job.id).hold(*package_names(program, job.program_file))
-        if keeper is not None:
-            keeper.needs(job.id, needs_of(program, job.program))
         self._tensors.of(job.id, takes(program, job.program))
         return Fetched(self.measuring(work) if work.prepared is None else None)
 

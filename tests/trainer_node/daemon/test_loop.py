@@ -20,7 +20,7 @@ from trainer_node.play.disputes import Disputes
 from trainer_node.play.jobs import JobPlayer
 from trainer_node.play.open_duties import Undone
 from trainer_node.roles import participant
-from trainer_node.roles.participant import Participant
+from trainer_node.roles.participant import Participant, Refutes
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
@@ -108,7 +108,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._node = SimpleNamespace(
         reserve=Reserve(lambda: 1, lambda: False),
         duties=DUTIES,
-        keeper=SimpleNamespace(stake=lambda *_: None),
+        keeper=SimpleNamespace(stake=lambda *_: None, finds=lambda *_: None),
         gauges=SimpleNamespace(job=lambda *_: None),
         settings=SimpleNamespace(),
         gas=None,
@@ -120,7 +120,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._disputes = Disputes(part._node, part._runner, ME, part._undone, player, player)
     part._responder = player
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
-    part._refutations = lambda *_: ([], [])
+    part._refutes, part._helped = Refutes(), set()
     claim, pair = (
         SimpleNamespace(lost=False),
         (
@@ -134,7 +134,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         stakes_of=lambda _: [claim],
         claim_of=lambda _: claim,
         pair=lambda _: pair,
-        groups=[SimpleNamespace(refutes=None)] * 2,
+        groups=[SimpleNamespace(refutes=None, root=b"r", dead=False)] * 2,
         trainer=lambda _: None,
         match_ids=lambda: [7],
         open_matches=1,
@@ -208,7 +208,10 @@ def test_a_part_that_cannot_be_checked_stops_no_match_no_answer_and_no_collectio
     def check(*_: Any) -> Any:
         return store.get(Name(Kind.BLOB, hashlib.sha256(b"an interval's data").digest()))
 
-    setattr(part, {"decision": "_decide", "refutations": "_refutations"}[fails], check)
+    if fails == "decision":
+        part._decide = check
+    else:
+        part._refutes = Refutes(now=check)
     snapshot: Any = SimpleNamespace(
         hearings=lambda _job: ([], {}), match=lambda *_: None, block=SimpleNamespace(number=9), now=5
     )

@@ -178,7 +178,7 @@ def test_the_device_of_the_settings_decides_that(
         settings=SimpleNamespace(device=device, limits=limits, evaluator="numpy", calibration=None),
         **{name: SimpleNamespace() for name in names},
     )
-    made = SimpleNamespace(works_at=None, close=lambda: None)
+    made = SimpleNamespace(works_at=None, gave_states=None, close=lambda: None)
     given: dict[str, Any] = {}
 
     def kind(*_: Any, **named: Any) -> Any:

@@ -45,6 +45,7 @@ class Challenger:
             settings=load_settings(chain_id=31337, data_dir=folder / "settings", mode=Mode.DEFEND),
             address="0x" + "aa" * 20,
             remembered=Remembered(),
+            keeper=keeper,
             client=SimpleNamespace(
                 deployment=SimpleNamespace(referee=REFEREE),
                 snapshot=lambda: SimpleNamespace(commit_age=lambda: 1),

@@ -13,6 +13,7 @@ import repops
 from repops.opset import F32
 
 from referee_py.commit import Tag
+from referee_py.errors import Unavailable
 from referee_py.program import Program, SlotSource, TensorDescriptor
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, f32_bits, slot
@@ -22,6 +23,7 @@ from trainer_node.observe.problems import Problems
 from trainer_node.run.checkpoints import StoredCheckpoints
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Interrupted, Replay
+from trainer_node.run.tensors import Takes
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
@@ -258,6 +260,27 @@ def test_a_part_of_a_run_needs_no_other_state(node: Node, monkeypatch: pytest.Mo
     node.train(ours=False)
     assert node.unstaked()
     assert node.works.too_full(1, part=True) is None
+
+
+def test_a_strangers_run_that_lacks_states_gives_way_in_memory_and_is_computed_again_before_a_stake(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: it kept its memory until its job was over, though nothing was at stake in it."""
+    refusal, tensors = Refusal(monkeypatch, 0), node.works._tensors
+    node.train(ours=False)
+    until(lambda: not node.works.busy)
+    tensors.of(1, Takes(step=tensors.limit))
+    tensors.of(2, Takes(step=1))
+    with tensors.lent(2):
+        assert tensors.used == 1
+    assert node.works.known(1) == CLAIM, "its result stays"
+    with pytest.raises(Unavailable):
+        node.works.replay(1)
+    refusal.end()
+    assert node.unstaked()
+    node.clock.on(MEND_S)
+    assert until(lambda: not node.unstaked() and not node.works.busy)
+    assert node.works.replay(1).on_disk
 
 
 def test_a_trainer_commits_and_says_what_is_lacking_until_it_is_there(

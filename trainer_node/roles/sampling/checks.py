@@ -132,11 +132,13 @@ class Checks:
     """How many claimed roots have been looked at, one round after the other."""
     roots: dict[bytes, Root] = field(default_factory=dict)
     staked: dict[tuple[bytes, int], Root] = field(default_factory=dict)
-    """By root and interval: what we have refuted, while it is found again."""
+    """By root and interval: what we have refuted, or are about to refute, while it is found again."""
+    lies: dict[tuple[bytes, int], Refuted] = field(default_factory=dict)
+    """By root and interval: what was found wrong, until the job is over."""
     parts: dict[tuple[bytes, int], Part] = field(default_factory=dict)
-    """By root and interval: what we can refute, and play, until the job is over."""
-    kept: int = 0
-    """How many replayed intervals were wrong: each keeps its memory."""
+    """Those of them that are in memory, to be played. What we have not staked on gives way to others."""
+    refuted: tuple[tuple[bytes, int], ...] = ()
+    """Those that we have staked on, those of living refutations first."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -153,11 +155,11 @@ class Checks:
         works = self.works()
         return sum(root.cpu_s for root in works), sum(root.fetched for root in works)
 
-    def one_wrong(self) -> int:
-        """Count an interval that was found wrong; return how many there are."""
-        with self.lock:
-            self.kept += 1
-            return self.kept
+    def add(self, part: Part) -> None:
+        """Note an interval that was found wrong, and that is in memory."""
+        claim = part.claim
+        key = claim.against, part.interval
+        self.parts[key], self.lies[key] = part, claim
 
     def brought(self, root: Root, interval: int) -> None:
         """Note that the data of an interval have come: it waits for its replay."""
@@ -184,12 +186,12 @@ class Checks:
 
     def found(self) -> list[Refuted]:
         """Return all that was found wrong, in the order in which it was found."""
-        return [part.claim for part in list(self.parts.values())]
+        return list(self.lies.values())
 
     @property
     def wrong(self) -> set[bytes]:
         """The roots that were found wrong."""
-        return {root for root, _ in list(self.parts)}
+        return {root for root, _ in list(self.lies)}
 
     @property
     def passed(self) -> set[bytes]:

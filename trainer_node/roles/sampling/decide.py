@@ -52,6 +52,17 @@ def lost(job: JobView, me: str, lie: Refuted) -> bool:
     )
 
 
+def pending(job: JobView, lie: Refuted, now: float) -> bool:
+    """Return whether a lie can be refuted, now or once another refutation of its root has lost, or the root is claimed
+    again."""
+    target = job.group_of_root(lie.against)
+    if target is None:
+        return False
+    if target.dead:
+        return now < (job.claimable_until(target.root) or 0)
+    return job.refutable(target.root, int(now)) or any(not group.dead for group in _refutations(job, target))
+
+
 def claims_right(job: JobView, me: str, wrong: Collection[bytes]) -> bool:
     """Return whether a claim of ours lives whose root we have not found wrong. NOTE: a sampler claims nothing but the
     result of a whole run."""

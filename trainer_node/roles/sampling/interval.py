@@ -76,6 +76,11 @@ class Task:
         return self.checks.clock.now
 
     @property
+    def again(self) -> bool:
+        """Whether it is about an interval that we have refuted, or are about to, and that is found again."""
+        return self.root is not self.checks.roots.get(self.group.root)
+
+    @property
     def late(self) -> bool:
         """Whether what is asked for has had its time."""
         return self.root.late(self.now)
@@ -145,8 +150,8 @@ class IntervalRunner(JobRunner):
         root.until[interval] = now + data_s(means, whole_s, part_s, claims_s, task.refutable_s, after_s)
 
     def _check(self, task: Task, auditor: Auditor, interval: int) -> Part | None:
-        """Check an interval that we have staked on, and return it, or one before it, if it is wrong. Raises as
-        `_fetch` and `_judge`."""
+        """Check an interval that we have staked on, or are about to, and return it, or one before it, if it is wrong.
+        Raises as `_fetch` and `_judge`."""
         checked = self._fetch(
             task, auditor, interval, Meter(task.checks, task.root, auditor.published.source)
         )
@@ -195,8 +200,8 @@ class IntervalRunner(JobRunner):
                 raise BudgetSpent("the budget is spent with the data of an interval")
 
     def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None) -> bytes:
-        """Replay an interval; what is found wrong keeps its memory. Raises Interrupted, BudgetSpent, MemoryShort.
-        SAFETY: what has no ``turn`` is one that we have staked on, which waits for nobody."""
+        """Replay an interval; what is found wrong stays in memory. Raises Interrupted, BudgetSpent, MemoryShort.
+        SAFETY: what we have staked on waits for nobody."""
         checks = task.checks
 
         def wanted() -> None:
@@ -209,11 +214,12 @@ class IntervalRunner(JobRunner):
             if step < auditor.published.span(interval)[1] and meter.spent():
                 raise BudgetSpent(f"the budget is spent after step {step}")
 
-        if turn is None:
+        if task.root.staked:
             with self._memory(task, auditor, interval, must=True) as kept_if_wrong, meter:
                 return kept_if_wrong(auditor.replay(interval, on_step))
         mine = Share()
-        turn.then = partial(self._processors.leave, mine)  # it need not wait for them to stop
+        if turn is not None:
+            turn.then = partial(self._processors.leave, mine)  # it need not wait for them to stop
         with self._processors.share(mine) as pass_on:
             wanted()
 
@@ -230,22 +236,33 @@ class IntervalRunner(JobRunner):
         work = self._works.get(job_id)
         return work is not None and work.replay is not None
 
+    def _rests_part(self, job_id: int, checks: Checks, key: tuple[bytes, int]) -> None:
+        """Let an interval that was found wrong give way to others in memory, if we have not staked on it.
+
+        SAFETY: jobs are cheap to post, and what is wrong in them may be such that nobody could stake against it.
+        """
+        if key not in checks.refuted:
+            self._tensors.idle(job_id, partial(checks.parts.pop, key, None), key)
+
     @contextlib.contextmanager
     def _memory(
         self, task: Task, auditor: Auditor, interval: int, *, must: bool = False
     ) -> Iterator[Callable[[bytes], bytes]]:
         """Have the memory for an interval meanwhile. What it gives is to be called with what was computed: if that is
-        not what is claimed, the memory is kept for longer. Raises MemoryShort."""
+        not what is claimed, it stays in memory, where it gives way to others unless we have staked on it. Raises
+        MemoryShort."""
         job, checks, wrong = task.job, task.checks, False
 
         def kept_if_wrong(computed: bytes) -> bytes:
             nonlocal wrong
             if wrong := computed != auditor.published.tree.leaves[interval - 1]:
-                self._tensors.keep(job.id, checks.one_wrong() + self._has_whole(job.id))
+                self._rests_part(job.id, checks, (task.group.root, interval))
             return computed
 
-        # NOTE: intervals of several roots are replayed at the same time, beside those that were found wrong.
-        with self._tensors.lent(job.id, beside=True, must=must, lasts_s=self._interval_s(job)):
+        # NOTE: intervals of several roots are replayed at the same time, beside those that were found wrong. For one
+        # that we are about to refute there is room already (`Tensors.mean`).
+        beside = must or not task.again
+        with self._tensors.lent(job.id, beside=beside, must=must, lasts_s=self._interval_s(job)):
             try:
                 yield kept_if_wrong
             finally:

@@ -1,4 +1,4 @@
-"""Checks drawn intervals of the runs that a job's claimants have claimed, and keeps all that is wrong: one interval of
+"""Checks drawn intervals of the runs that a job's claimants have claimed, and notes all that is wrong: one interval of
 each wrong root, as a `Part` that can be refuted and played until the job is over.
 
     a root       waits for its claimants' data in lanes (`lanes`), with a budget in the chain's time (`budget`)
@@ -6,6 +6,7 @@ each wrong root, as a `Part` that can be refuted and played until the job is ove
                  of a few places, and step by step with the others that have one (`processors`)
     a stake      the interval on which one of ours rests is found again in a thread of its own: it waits for no lane, no
                  other computation and no other root
+    a lie        on which we have not staked gives way to others in memory; before a stake it is found again (`at_hand`)
 
 SAFETY: a claimant who does not serve what a part needs, in time, would never be found out by parts; and one whose parts
 take more than their budget, or cannot be replayed, neither. So such a job is `withheld`, and its whole run can be
@@ -28,19 +29,19 @@ from referee_py.execute import RunClaim
 
 from ...audit.interval import Auditor
 from ...chain import Group, JobView
-from ...chain.threads import Threads
 from ...errors import DiskFailed, MemoryShort
 from ...limits.waits import LANES, TURN_S
 from ...run.refutation import Refuted
-from ...run.replay import Interrupted, Replay
+from ...run.replay import Interrupted
 from ...work.lanes import Lanes, Turn
 from ...work.outcomes import delay_s
 from ...work.packages import Lost
 from .beside import Beside, Judge
 from .budget import ChainClock
-from .checks import BudgetSpent, Checks, Meter, Plan, Root
+from .checks import BudgetSpent, Checks, Meter, Root
 from .decide import at_large, claimable_s, forsaken
-from .interval import IntervalRunner, Task
+from .found_lies import LieRunner
+from .interval import Task
 from .interval_run import Part
 
 ATTEMPTS = 3
@@ -51,14 +52,12 @@ ROOTS = 32
 _log = structlog.get_logger(__name__)
 
 
-class SampleRunner(IntervalRunner):
+class SampleRunner(LieRunner):
     """Checks what `Sampling` says, of all jobs side by side."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._checks: dict[int, Checks] = {}
         self._lanes = Lanes(LANES, "checks", clock=self._clock)
-        self._threads = Threads("staked checks")
         self._places = Lanes(LANES, "replays", clock=self._clock)
 
     # ------------------------------------------------------------------ for the loop
@@ -69,13 +68,15 @@ class SampleRunner(IntervalRunner):
         """Go on with the checks of a job. Return all that is to be refuted in it, as known now; ``now``: the chain's
         time; ``ours``: we have staked on a refutation in this job; ``whole_after_s``: the seconds that others take
         before its whole run, infinite if that would not be begun (`Acceptance.whole_after_s`)."""
+        checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
+        if not ours and checks.refuted:
+            checks.refuted = ()
+            for key in list(checks.parts):
+                self._rests_part(job.id, checks, key)
         self._at_stake(job.id, ours)
         prepared = self._prepared(job, ours) is not None
-        checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
         checks.clock.see(now)
         checks.whole_after_s = whole_after_s
-        if self._keeper is not None:
-            self._keeper.takes_part(job.id, not checks.whole)
         for root in checks.works():
             self._note(job, checks, root)
         # SAFETY: what has failed in the job, or is not measured yet, delays other works of it, but nothing on which a
@@ -88,22 +89,12 @@ class SampleRunner(IntervalRunner):
         self._places.look()
         return checks.found()
 
-    def found(self, job_id: int) -> list[Refuted]:
-        checks = self._checks.get(job_id)
-        return [] if checks is None else checks.found()
-
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the claim of a job's whole run, as `JobRunner.train`."""
         claim = super().train(job, ours=ours)
         if self._computes_whole(job.id):
             self._checks.setdefault(job.id, Checks(ChainClock(self._clock))).whole = True
         return claim
-
-    def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:
-        """Return the run behind a claim: that of one interval for a refutation, else the whole one."""
-        if isinstance(claim, Refuted):
-            return self._checks[job_id].parts[claim.against, claim.index + 1]
-        return super().replay(job_id)
 
     def withheld(self, job: JobView) -> bool:
         """Return whether something drawn of a living root that we have not found wrong cannot be checked."""
@@ -157,9 +148,9 @@ class SampleRunner(IntervalRunner):
                     root.running.cancel()
 
     def works_at(self, job_id: int) -> bool:
-        """NOTE: what was found wrong is work until the job is over: it may have to be refuted in any round."""
+        """NOTE: what was found wrong is no work. Where it can be refuted, the job is ours (`Participant.turns`)."""
         checks = self._checks.get(job_id)
-        return super().works_at(job_id) or (checks is not None and (checks.busy or bool(checks.parts)))
+        return super().works_at(job_id) or (checks is not None and checks.busy)
 
     @property
     def busy(self) -> bool:
@@ -187,13 +178,6 @@ class SampleRunner(IntervalRunner):
         """Return the seconds that intervals of other jobs take from a computation of ``own_s``."""
         others = [n for n, checks in self._checks.items() if checks.computing and n != job.id]
         return sum(min(own_s, self._part_s(self._works[n].job) or 0.0) for n in others)
-
-    def _at_stake(self, job_id: int, ours: bool) -> None:
-        """NOTE: what was found wrong keeps its memory, staked on or not."""
-        super()._at_stake(job_id, ours)
-        checks = self._checks.get(job_id)
-        if checks is not None and checks.kept:
-            self._tensors.keep(job_id, checks.kept + self._has_whole(job_id))
 
     def close(self) -> None:
         for checks in self._checks.values():
@@ -254,28 +238,6 @@ class SampleRunner(IntervalRunner):
         """
         work = self._works.get(job_id)
         return work is not None and work.claim is not None
-
-    def _find_again(self, job: JobView, checks: Checks) -> None:
-        """Bring and replay what we have staked on, as far as it is not here.
-
-        SAFETY: whatever else is known, because its match or its hearing may go on; and each in a thread of its own.
-        They are no more than we have paid for.
-        """
-        for group in job.groups:
-            if group.refutes is not None:
-                continue
-            for interval in self._samples.staked(job, group):
-                key = group.root, interval
-                if key in checks.parts:
-                    continue
-                checks.roots.setdefault(group.root, Root())
-                root = checks.staked.setdefault(key, Root(Plan(()), begun=[interval], staked=True))
-                if root.left and self._due(root):
-                    task = Task(job, self._works[job.id], group, checks, root)
-                    root.running = self._threads.begin(partial(self._find_staked, task))
-
-    def _due(self, root: Root) -> bool:
-        return root.running is None and self._clock() >= root.retry_at
 
     def _note(self, job: JobView, checks: Checks, root: Root) -> None:
         """Note how a work has ended. After an error it is tried again later, and no other work of the job is."""
@@ -401,7 +363,7 @@ class SampleRunner(IntervalRunner):
                 checks.replayed(root, drawn)
             raise
         if found is not None:
-            checks.parts[found.claim.against, found.interval] = found
+            self._add(task, found)
         if checked is not None:
             root.done(drawn, checked=checked)
         checks.replayed(root, drawn)
@@ -427,28 +389,6 @@ class SampleRunner(IntervalRunner):
         except AssayError as error:
             _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
             return None, False
-
-    def _find_staked(self, task: Task) -> None:
-        """Find an interval again that we have refuted. Raises what keeps us from it; then it is tried again.
-
-        SAFETY: an attempt has an end in the chain's time. Then the root counts as withheld, so that the whole run is
-        computed where that fits; and its servers are asked again, as long as there is something to lose.
-        """
-        checks, (interval,) = task.checks, task.root.begun
-        task.root.until.clear()
-        try:
-            self._ask(task, interval)
-            auditor = self._auditor(task, self._stop)
-            found = self._check(task, auditor, interval)
-        except Lost:
-            raise  # ours
-        except Unavailable:
-            if task.late and not checks.over:
-                checks.roots[task.group.root].withheld = True
-            raise
-        task.root.done(interval, checked=True)
-        if found is not None:
-            checks.parts[found.claim.against, found.interval] = found
 
     def _count(self, task: Task, error: Unavailable, turn: Turn, interval: int) -> bool:
         """Count a failure to get an interval's data; return whether there were enough of them, or their time is over.

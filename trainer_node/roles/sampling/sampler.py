@@ -27,11 +27,11 @@ from ...settings.settings import Settings
 from ...stake.deterrence import deterrence
 from ...stake.funds import offer, refuting
 from ..acceptance import CLAIM_MOVES, Acceptance
-from ..participant import Participant
+from ..participant import Participant, Refutes
 from ..whole_runs import WholeRuns
 from .budget import Means
 from .checks import Plan
-from .decide import lost, own_refutations, sampler_actions
+from .decide import lost, own_refutations, pending, sampler_actions
 from .draw import drawn, public_seed, secret_seed
 from .runner import SampleRunner
 
@@ -206,13 +206,21 @@ class Sampler:
     def refutations(self, job: JobView, now: int) -> tuple[list[Refuted], list[Refuted]]:
         """Return what we can refute and play in a job, and what of it is to be refuted now; once after `decide`."""
         found = self._found.pop(job.id, [])
-        return found, self._due(job, found, now)
+        due = self._due(job, found, now)
+        return found, self._runner.at_hand(job, due) if due else []
 
     def _due(self, job: JobView, found: list[Refuted], now: int) -> list[Refuted]:
         me = self._node.address
         if me is None or self._settings.mode is not Mode.CHALLENGE:
             return []
         return sampler_actions(job, me, found, now, affordable=partial(self._affordable, job))
+
+    def pends(self, job: JobView, lies: list[Refuted], now: int) -> bool:
+        """Return whether we may refute one of the lies, now or soon."""
+        me = self._node.address
+        if me is None or self._settings.mode is not Mode.CHALLENGE or not self._acceptance.possible(job):
+            return False
+        return any(pending(job, lie, now) and not lost(job, me, lie) for lie in lies)
 
     def _affordable(self, job: JobView, price: int, stakes: int, *, part: bool = True) -> bool:
         """Return whether so many wei can be staked, all together in so many stakes; on a ``part`` of the run each, or
@@ -242,4 +250,5 @@ def sampler(node: Daemon, runner: SampleRunner) -> Participant:
     """Create the participant that checks parts of the jobs of the deployment."""
     made = Sampler(node, runner)
     requests = node.settings.mode is Mode.CHALLENGE
-    return Participant(node, runner, made.decide, requests=requests, refutations=made.refutations)
+    refutes = Refutes(made.refutations, made.pends)
+    return Participant(node, runner, made.decide, requests=requests, refutes=refutes)

@@ -153,8 +153,9 @@ def test_every_wrong_root_is_found_and_kept(runner: Runner, tmp_path: Path) -> N
     assert {(lie.against, lie.index) for lie in found} == {(roots[0], 2), (roots[1], 0)}
     for lie in found:
         assert runner.replay(1, lie).run_tree(0, 0, 12).root == lie.root
-    assert runner.works_at(1), "they may have to be refuted in any round"
-    assert runner._tensors._kept == {1: 2}, "each of them has a state of its own"
+    assert not runner.works_at(1), "nothing goes on"
+    idle = {(1, (lie.against, lie.index + 1)) for lie in found}
+    assert runner._tensors._idle.keys() == idle, "each of them has a state of its own"
 
 
 def test_a_root_that_nobody_serves_hides_no_other(runner: Runner, lying: Auditor) -> None:
@@ -208,10 +209,14 @@ def test_an_interval_that_is_checked_holds_its_tensors_no_longer_than_that(
     runner.runs = {run.published.root: run for run in (honest, lying)}
     runner.checked(job_of(*runner.runs))
     assert "package" not in vars(honest)
-    assert runner._tensors._kept == {1: 1}, "what is wrong may be refuted and played in any round"
+    key = lying.published.root, 3
+    assert list(runner._tensors._idle) == [(1, key)], "what is wrong may be refuted and played"
+    runner._checks[1].refuted = (key,)
     runner._at_stake(1, True)
-    runner._at_stake(1, False)
     assert runner._tensors._kept == {1: 1}
+    runner._at_stake(1, False)
+    assert runner._tensors._kept == {1: 1}, "no stake rests on the whole run, and one on this"
+    assert not runner._tensors._idle
     runner.forget(1)
     assert not runner._tensors._kept
 

@@ -106,6 +106,7 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
         address=None,
         transactions=None,
         remembered=Remembered(),
+        keeper=keeper,
         client=SimpleNamespace(deployment=SimpleNamespace(referee=REFEREE), snapshot=lambda: snapshot),
     )
     with slow_server(Store(tmp_path / "run" / "artifacts", sync=False), clock) as server:

@@ -1,0 +1,148 @@
+"""Jobs of strangers are ours while a stake of ours is in them, or may be soon: what else is known of them makes no
+round longer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.trainer_node.desk import challenged, until
+from tests.trainer_node.roles.member import YEARS, member
+from tests.trainer_node.roles.sampling.test_siege import DAY, INTERVAL, Siege, siege  # noqa: F401
+from trainer_node.chain import JobPhase, JobView
+from trainer_node.daemon.job_queue import MAX_AT_WORK, PER_ROUND, JobQueue, Scheduler
+from trainer_node.errors import RpcCorrupt
+from trainer_node.observe.metrics import Metrics
+from trainer_node.observe.problems import Problems
+from trainer_node.roles.participant import Participant, Refutes
+from trainer_node.roles.sampling.sampler import Sampler
+from trainer_node.settings.extent import Mode
+from trainer_node.storage.database import Database
+
+BAITS = 100
+
+
+class Rounds:
+    """A sampler's rounds over posted jobs, each with the same lie, which is served."""
+
+    def __init__(self, siege: Siege, folder: Path, ends: int) -> None:  # noqa: F811
+        self.siege, self.database, self.ends = siege, Database(None), ends
+        self.node = member(folder, database=self.database, check="sample:1")
+        self.sampler = Sampler(self.node, siege.node)
+        refutes = Refutes(self.sampler.refutations, self.sampler.pends)
+        self.role = Participant(self.node, siege.node, self.sampler.decide, refutes=refutes)
+        self.scheduler = Scheduler(JobQueue(self.database), Problems(Metrics()), self.role.works_at)
+        self.looked: list[int] = []
+
+    def go(self, jobs: int) -> list[int]:
+        """Let a round pass; return the jobs that were looked at."""
+        self.looked.clear()
+        now = int(self.siege.clock())
+        at: Any = SimpleNamespace(
+            job_count=lambda: jobs, job=self.job, now=now, block=SimpleNamespace(number=1, base_fee=0)
+        )
+        self.scheduler.go(at, lambda job: (self.role.turns(at, job)[0], None))
+        until(lambda: not self.siege.node.busy)
+        self.siege.clock.on(10.0)
+        return list(self.looked)
+
+    def job(self, number: int) -> JobView:
+        self.looked.append(number)
+        return self.siege.job(number, self.siege.lie, ends=self.ends)
+
+
+def test_a_round_looks_at_no_more_jobs_however_many_lies_are_posted_on_which_nobody_stakes(
+    siege: Siege,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """The attack: for the gas of posting and a stake that came back, each was looked at in each round for years, before
+    the clocks of our own matches; and after a restart, too."""
+    rounds = Rounds(siege, tmp_path, YEARS)
+    looks = dict.fromkeys(range(1, BAITS + 1), 0)
+    while min(looks.values()) < 8:
+        for number in rounds.go(BAITS):
+            looks[number] += 1
+    assert len(rounds.go(BAITS)) <= PER_ROUND + MAX_AT_WORK
+    assert rounds.database.jobs("ours") == []
+
+
+def test_a_job_is_ours_while_a_lie_in_it_may_be_refuted(siege: Siege, tmp_path: Path) -> None:  # noqa: F811
+    rounds = Rounds(siege, tmp_path, DAY)
+    rounds.node.wei = 0
+    until(lambda: rounds.go(1) and siege.node.found(1))
+    rounds.go(1)
+    assert rounds.database.jobs("ours") == [1], "the account may have enough in any round"
+    assert not rounds.role.works_at(1)
+    late = DAY + siege.clock()
+    closing = JobPhase.CLOSING
+    rounds.job = lambda number: replace(siege.job(number, siege.lie), phase=closing)  # type: ignore[method-assign]
+    siege.clock.to(late)
+    rounds.go(1)
+    assert rounds.database.jobs("ours") == [], "nobody ends the job, and nobody can refute in it any more"
+
+
+def test_a_job_is_not_ours_while_its_terms_forbid_a_stake(siege: Siege, tmp_path: Path) -> None:  # noqa: F811
+    rounds = Rounds(siege, tmp_path, DAY)
+    rounds.node.wei = 0
+    until(lambda: rounds.go(1) and siege.node.found(1))
+    dear = 10**9
+
+    def at_a_price(number: int) -> JobView:
+        rounds.looked.append(number)
+        return replace(siege.job(number, siege.lie), base_fee=dear)
+
+    rounds.job = at_a_price  # type: ignore[method-assign]
+    rounds.go(1)
+    assert rounds.database.jobs("ours") == []
+    assert [lie.index + 1 for lie in siege.node.found(1)] == [INTERVAL]
+    dear = 0
+    rounds.go(1)
+    assert rounds.database.jobs("ours") == [1]
+
+
+def test_a_job_stays_ours_where_it_is_not_known_whether_a_lie_may_be_refuted(
+    siege: Siege,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """The endpoint fails for a moment. What else is due in the job is done all the same."""
+    rounds = Rounds(siege, tmp_path, DAY)
+    rounds.node.wei = 0
+    until(lambda: rounds.go(1) and siege.node.found(1))
+
+    def fails(*_: Any) -> bool:
+        raise RpcCorrupt("no answer")
+
+    rounds.role._refutes = Refutes(rounds.sampler.refutations, fails)
+    at: Any = SimpleNamespace(now=int(siege.clock()), block=SimpleNamespace(number=1, base_fee=0))
+    ours, turns = rounds.role.turns(at, rounds.job(1))
+    assert ours
+    assert [turn.of for turn in turns] == ["refutations"]
+    with pytest.raises(RpcCorrupt):
+        turns[0].decide()
+
+
+def knowing(folder: Path, *, pays: bool) -> tuple[Participant, JobView]:
+    """Return a node that has the right result of a job in which others play, and the job."""
+    node = member(folder, mode=Mode.DEFEND, pays=pays)
+    part: Any = Participant(node, SimpleNamespace(works_at=lambda _: False), lambda *_: ([], None))  # type: ignore[arg-type]
+    own = SimpleNamespace(root=b"\1" * 32)
+    part._decide = lambda *_: ([], own)
+    part._disputes = SimpleNamespace(
+        note=lambda _: None, hearings=lambda *_, **__: ([], {}), turns=lambda *_: []
+    )
+    return part, replace(challenged(1, [(own.root, ""), (b"\2" * 32, "")], DAY), open_matches=1)
+
+
+@pytest.mark.parametrize("pays", [False, True])
+def test_matches_of_others_make_a_job_no_more_than_one_that_we_work_at(tmp_path: Path, pays: bool) -> None:
+    """Both sides of them may be one attacker, with clocks of a month."""
+    part, job = knowing(tmp_path, pays=pays)
+    at: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=1, base_fee=0))
+    assert part.turns(at, job)[0] is False
+    assert part.works_at(1) == pays
+    assert part.turns(at, replace(job, open_matches=0))[0] is False
+    assert not part.works_at(1)

@@ -1,0 +1,203 @@
+"""What goes for a job that is considered and does not fit: states of runs in which nothing of ours is at stake.
+
+    first    what jobs hold in which we could not stake, all of it: nobody will ask us for it
+    then     states, and what proves them, of runs from which nothing differs that is claimed; the oldest first
+    last     the same of runs from which something differs; the oldest first
+    never    what a lie rests on that we may refute: it is the claimant's, who need not serve it a second time; packages
+             and rounding logs, from which states are computed again before a stake (`mending`); and roots
+
+SAFETY: anybody can post a job that is considered. So nothing goes for one in which we could not stake, nothing unless
+the job fits then, and nothing that would itself stay longer than what the job brings: one that is new has nothing that
+differs. Where all of it is not enough, that is reckoned once, and no file is looked at again until something changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import structlog
+
+from referee_py.commit import Tag
+
+from .artifacts import Kind, Name
+from .disk import on_disk
+from .held_bytes import HeldBytes
+from .retention import URGENT_GRACE_S, Retention
+from .store import Store
+from .store_files import path_of
+
+_STATES = (
+    *(f"{kind}/" for kind in (Kind.TENSOR, Kind.RECORD)),
+    *(f"{Kind.TREE}/{tag:02x}/" for tag in (Tag.STEP_TREE, Tag.RUN_TREE)),
+)
+"""What the paths of states, and of what proves them, begin with."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Found(IntEnum):
+    """What is found out about a job."""
+
+    NOTHING = 0
+    """Nothing that is claimed differs from our result, as far as we know."""
+    DIFFERS = 1
+    """Something differs from our whole run, which can be computed again."""
+    LIE = 2
+    """An interval of a claimed run is wrong, and may still be refuted."""
+
+
+_Order = tuple[int, float]
+"""When it goes: what is lower goes first. The second number is when its job began to hold something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What has gone: bytes, and the jobs of which it was; ``states``: those that can be computed again."""
+
+    freed: int = 0
+    jobs: tuple[int, ...] = ()
+    states: tuple[int, ...] = ()
+
+
+class RestingStates:
+    """Chooses and removes in a store. Told by the loop, and asked by one thread beside it; ``clock`` gives seconds
+    since 1970."""
+
+    def __init__(self, store: Store, retention: Retention, *, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._retention, self._clock = store, retention, clock
+        # NOTE: not the counts that the loop asks: it would wait while the files of a job are looked at.
+        self._held = HeldBytes(store)
+        self._lock = threading.Lock()
+        self._stakes: dict[int, bool] = {}
+        self._found: dict[int, Found] = {}
+        self._packages: dict[int, frozenset[str]] = {}
+        self._vain: tuple[tuple[tuple[int, int], ...], int, float] | None = None
+        """What the jobs that might give something held when their files were last looked at in vain, what they could
+        have given, and when that was: what was used just then is not counted."""
+
+    # ------------------------------------------------------------------ what is known
+
+    def considers(self, job: int, *, stakes: bool) -> None:
+        """Note whether a stake of ours in a job is possible."""
+        with self._lock:
+            self._stakes[job] = stakes
+
+    def finds(self, job: int, found: Found) -> None:
+        """Note what is found out about a job."""
+        with self._lock:
+            self._found[job] = found
+
+    def package(self, job: int, names: Iterable[Name]) -> None:
+        """Note what a job's package consists of, which stays."""
+        root = self._store.root
+        paths = frozenset(str(path_of(root, name).relative_to(root)) for name in names)
+        with self._lock:
+            self._packages[job] = paths
+
+    def forget(self, job: int) -> None:
+        """Free the memory that a job takes."""
+        with self._lock:
+            for known in (self._stakes, self._found, self._packages):
+                known.pop(job, None)
+        self._held.forget(job)
+
+    def may_ask(self, job: int) -> bool:
+        """Return whether anything goes for a job."""
+        with self._lock:
+            return self._stakes.get(job, False)
+
+    # ------------------------------------------------------------------ what goes
+
+    def give(self, job: int, wanted: int, resting: frozenset[int]) -> Given:
+        """Remove so many bytes for a job, or nothing. ``resting``: the jobs in which we have nothing at stake, and on
+        which we do not work. Raises DiskFailed."""
+        holders, orders = self._store.holders, dict[int, _Order]()
+        going = {number for number, over in holders.jobs().items() if over is None}
+        with self._lock:
+            limit = int(self._found.get(job, Found.NOTHING)), holders.began(job)
+        for number in going & resting - {job}:
+            order = self._order(number)
+            if order is not None and order < limit:
+                orders[number] = order
+        if not self._may_suffice(orders, wanted):
+            return Given()
+        chosen, could = self._choose(sorted(orders, key=orders.__getitem__), wanted)
+        if could < wanted:
+            self._vain = self._shape(orders), could, self._clock()
+            return Given()
+        return self._remove(chosen)
+
+    def _order(self, job: int) -> _Order | None:
+        """Return when what a job holds goes; None for never."""
+        with self._lock:
+            stakes, found = self._stakes.get(job), self._found.get(job, Found.NOTHING)
+            known = job in self._packages
+        began = self._store.holders.began(job)
+        if stakes is False:
+            return -1, began
+        return None if found is Found.LIE or not known else (int(found), began)
+
+    def _shape(self, jobs: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        return tuple((job, self._held.of(job)) for job in sorted(jobs))
+
+    def _may_suffice(self, jobs: Iterable[int], wanted: int) -> bool:
+        """Return whether it is worth while to look at the files of jobs."""
+        shape = self._shape(jobs)
+        if self._vain is not None and self._vain[0] == shape:
+            _, could, instant = self._vain
+            return wanted <= could or self._clock() - instant >= URGENT_GRACE_S
+        return wanted <= sum(size for _, size in shape)
+
+    def _choose(self, jobs: list[int], wanted: int) -> tuple[dict[int, list[str]], int]:
+        """Return the files that go, by job, and their bytes: as many jobs of these, in this order, as it takes."""
+        holders, before = self._store.holders, self._clock() - URGENT_GRACE_S
+        held = Counter[str]()
+        for number in holders.jobs():
+            held.update({path for _, path in holders.held(number)})
+        chosen, size = dict[int, list[str]](), 0
+        for number in jobs:
+            if size >= wanted:
+                break
+            chosen[number] = []
+            for path in set(self._goes(number)):
+                chosen[number].append(path)
+                held[path] -= 1
+                if not held[path]:
+                    size += self._size(path, before)
+        return chosen, size
+
+    def _goes(self, job: int) -> Iterator[str]:
+        """Yield the paths that a job lets go of."""
+        with self._lock:
+            everything, package = self._stakes.get(job) is False, self._packages.get(job, frozenset())
+        for _, path in self._store.holders.held(job):
+            if everything or (path.startswith(_STATES) and path not in package):
+                yield path
+
+    def _size(self, path: str, before: float) -> int:
+        with contextlib.suppress(OSError):
+            found = (self._store.root / path).stat()
+            # NOTE: what was used just now may be on its way to a job.
+            return on_disk(found.st_size) if found.st_mtime < before else 0
+        return 0
+
+    def _remove(self, chosen: dict[int, list[str]]) -> Given:
+        holders, before, freed = self._store.holders, self._clock() - URGENT_GRACE_S, 0
+        for job, paths in chosen.items():
+            holders.drop(job, set(paths))
+            self._held.forget(job)
+        kept = {path for number in holders.jobs() for _, path in holders.held(number)}
+        for path in {path for paths in chosen.values() for path in paths} - kept:
+            freed += self._store.remove(Path(self._store.root / path), before)
+        self._retention.drop_states()
+        with self._lock:
+            states = tuple(job for job in chosen if self._stakes.get(job) is not False)
+        _log.info("store.gave_states", jobs=sorted(chosen), bytes=freed)
+        return Given(freed, tuple(chosen), states)
