@@ -6,7 +6,7 @@ unread ────────┘
 config.json, tokenizer.json, ... as they were; README.md says what is known about the result
 
 SAFETY: a bundle may come from anybody. Its files have plain names of a few kinds and known hashes (bundle.py); no file
-of them is code or asks for code of elsewhere, none replaces a file that is written here or has others loaded in its
+of them is code or asks for code from elsewhere, none replaces a file that is written here or has others loaded in its
 place, and nothing is unpickled.
 """
 
@@ -37,7 +37,7 @@ _FILES = {"model.safetensors": "transformers", "adapter_model.safetensors": "pef
 _SUFFIXES = {".json", ".jinja", ".model", ".spm", ".txt"}
 _MAX_KEY = 512
 MAX_COPIES = 4
-"""How often all tensors of a program together may be in one file."""
+"""Maximum size of one file, as a multiple of all tensors of the program."""
 
 
 def export(

@@ -57,7 +57,7 @@ _TOKENIZER_FILES = (
 
 @dataclass(frozen=True)
 class Source:
-    """What a run is made from: folder of the model, task, data, arguments. `length` is the most tokens of a row."""
+    """Inputs of a run: folder of the model, task, data, arguments. `length` is the most tokens of a row."""
 
     folder: Path
     task: str

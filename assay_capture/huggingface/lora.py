@@ -69,7 +69,7 @@ class Lora:
             modules_to_save=_HEAD.get(task),
         )
         layers = [name for name, _ in model.named_modules()]
-        for target in self.targets:  # NOTE: peft takes several, of which one is not there, without a word
+        for target in self.targets:  # NOTE: peft silently takes several of which one is missing
             if not any(name == target or name.endswith(f".{target}") for name in layers):
                 known = {
                     name.rpartition(".")[2] for name, layer in model.named_modules() if _is_linear(layer)
