@@ -41,7 +41,7 @@ MNEMONIC = "test test test test test test test test test test test junk"
 """anvil's well-known development mnemonic: its accounts hold 10000 ether on local chains, and nowhere else."""
 START_TIMEOUT_S = 30.0
 BY = "assay demo"
-"""What the mark in a network's folder says."""
+"""Text of the mark in a network's folder."""
 POLL_S = 0.25
 _WORK_FACTOR = 1 << 10  # NOTE: low, because these keys are public
 

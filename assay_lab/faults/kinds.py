@@ -1,4 +1,4 @@
-"""What a party may do wrong, where, and what decides against it."""
+"""Faults that a party may commit, their places, and the instance that decides against each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from referee_py.walk.reason import Reason
 
 
 class Fault(StrEnum):
-    """What a party does wrong."""
+    """The fault that a party commits."""
 
     NONE = "none"
     POISON_DATA = "poison-data"
@@ -34,7 +34,7 @@ OF_LOGS = frozenset({Fault.FORGED_LOG, Fault.WRONG_LOG})
 
 
 def fits(fault: Fault, mode: int) -> bool:
-    """Whether a program of that arithmetic mode can have the fault."""
+    """Return whether a program of that arithmetic mode can have the fault."""
     return fault not in OF_LOGS or is_rounded(mode)
 
 
@@ -49,7 +49,7 @@ EXPECTED: dict[Fault, Reason] = {
     Fault.FORGED_LOG: Reason.OPERATOR,
     Fault.WRONG_LOG: Reason.LOG,
 }
-"""What must decide the dispute about a run with that fault."""
+"""The instance that must decide the dispute about a run with that fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Lie:
     step: int = 1
     node: int | None = None
     appeals: bool = False
-    """Whether the liar appeals from verdicts against it, which costs it a bond."""
+    """True if the liar appeals against verdicts, which costs it a bond."""
 
 
 HONEST = Lie()
@@ -68,7 +68,7 @@ HONEST = Lie()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a lie is told about."""
+    """The object of a lie."""
 
     program: Program
     constants: Sequence[Array]
