@@ -27,7 +27,7 @@ EXACT_BYTES = 96
 
 
 class Sums(IntEnum):
-    """What the state of a sum of floats is, which depends on the arithmetic. Numbers of `chain_sums` in chain.h."""
+    """Kinds of state of a sum of floats, which depend on the arithmetic. Numbers of `chain_sums` in chain.h."""
 
     ORDERED = 0
     """repops-f32: rounded sums, in a fixed order."""
