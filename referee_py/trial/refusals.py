@@ -46,7 +46,7 @@ class NothingShown(Refusal):
 
 
 class AlreadyShown(Refusal):
-    """That side has posted its half at this position."""
+    """The side has already posted its half at this position."""
 
 
 class NotPlayer(Refusal):
