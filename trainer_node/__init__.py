@@ -1,4 +1,4 @@
-"""What a party runs: trainer daemon, challenger bot, verifier service, artifact store and server, chain client, CLI.
+"""Software of a party: trainer daemon, challenger bot, verifier service, artifact store, server, chain client, CLI.
 
 Rooms, from above; each imports only those below it:
 

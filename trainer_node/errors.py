@@ -97,7 +97,7 @@ class Corrupt(HashMismatch, Unavailable):
 
 
 class Malformed(AssayError):
-    """What a claimed checkpoint leads to cannot be of the program, so the interval that ends there is wrong."""
+    """Data under a claimed checkpoint cannot be of the program, so the interval that ends there is wrong."""
 
 
 class ChainError(AssayError):

@@ -126,7 +126,7 @@ class ClaimedRun:
 
     @property
     def identity(self) -> str:
-        """What is claimed, as 64 hexadecimal digits: SHA-256 of "Assay claim 1" ‖ program hash ‖ run root ‖ logs.
+        """The claim as 64 hexadecimal digits: SHA-256 of "Assay claim 1" ‖ program hash ‖ run root ‖ logs.
 
         SAFETY: a root alone is no claim. The same root can be claimed of another program, or with other logs.
         """

@@ -1,4 +1,4 @@
-"""What the receipts of many auditors say about a run: which intervals were checked, and by how many keys.
+"""Coverage of a run by the receipts of many auditors: the intervals that were checked, and by how many keys.
 
 SAFETY: a key costs nothing, so a number of keys is no number of people, and the liar may own all of them. Whoever
 counts names the auditors that he believes.
@@ -27,7 +27,7 @@ LIES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 @dataclass
 class Interval:
-    """What is said about one interval: addresses of auditors whose receipts match, and receipts that differ."""
+    """Receipts about one interval: addresses of auditors whose receipts match, and receipts that differ."""
 
     match: set[str] = field(default_factory=set)
     differ: dict[str, Receipt] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Interval:
 
     @property
     def agreed(self) -> bool:
-        """Whether some auditor says MATCH, and none says DIFFERS."""
+        """True if some auditor says MATCH, and none says DIFFERS."""
         return bool(self.match) and not self.differ
 
 

@@ -1,4 +1,4 @@
-"""What checks intervals: processes of this machine (`pool`), or a Ray cluster (`engine_ray`). Both give reports."""
+"""Engines that check intervals: processes of this machine (`pool`), or a Ray cluster (`engine_ray`). Both report."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from .published import PublishedRun
 
 LOCAL = "local"
 WINDOW = 4096
-"""How many tasks are given to the cluster at once."""
+"""Number of tasks that the cluster has at once."""
 
 
 def reports_by_ray(
@@ -123,7 +123,7 @@ def check(fields: dict[str, Any], interval: int) -> bytes:
 
 @cache
 def _opened(task: Task) -> Auditor:
-    # NOTE: Ray ends processes without a word, so a folder of their own would stay for ever, one for each.
+    # NOTE: Ray ends processes without notice, so folders of their own would stay for ever, one for each.
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay" / "audit" / task.root
     return replace(task, cache=folder).open()
 

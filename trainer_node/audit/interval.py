@@ -65,7 +65,7 @@ class Finding:
 
     @property
     def sought(self) -> bool:
-        """Whether the place where the runs part is not found as far as it can be: not enough is published."""
+        """True if the place where the runs part is not found as far as it can be: not enough is published."""
         return self.verdict is Verdict.DIFFERS and self.reason.startswith(_ENDS)
 
     def to_json(self) -> dict[str, Any]:

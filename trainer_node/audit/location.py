@@ -1,4 +1,4 @@
-"""Where the bytes of a published run are: a folder, a web server or a bucket, read by fsspec.
+"""Location of a published run's bytes: a folder, a web server or a bucket, read by fsspec.
 
     <location>/claim.json
     <location>/artifacts/...       the files of a Store (`trainer_node.storage.store`)

@@ -1,4 +1,4 @@
-"""Which view of the chain to act on, and whether enough endpoints share it to stake money.
+"""The view of the chain to act on, and whether enough endpoints share it to stake money.
 
     look       the block to read, which endpoint reads it, and a doubt: why nothing may be staked on it
     confirm    ask the other endpoints again what was read at that block
@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Seen(NamedTuple):
-    """Who leads, the newest blocks and the votes by endpoint, the block that counts, a doubt, and the endpoints that
+    """The leader, the newest blocks and the votes by endpoint, the block that counts, a doubt, and the endpoints that
     have this very block, or another of its number."""
 
     lead: Endpoint
@@ -65,7 +65,7 @@ class Agreement:
         self._known = Known(endpoints, self._block)
         self._turn = 0
         self._split = False
-        """Whether the endpoints serve in turns."""
+        """True if the endpoints serve in turns."""
         self._odd: dict[Endpoint, tuple[float, str]] = {}
         """Endpoints that others contradict: since when, and in what."""
         self._conflict: str | None = None
@@ -77,7 +77,7 @@ class Agreement:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong with endpoints and view, for /readyz; empty if all of them answer, agree and are up to date."""
+        """Problems of endpoints and view, for /readyz; empty if all of them answer, agree and are up to date."""
         found = [f"{e.trouble} ({e.failures} in a row)" for e in self._endpoints.every if e.trouble]
         found += [f"RPC {e.name}: {told}" for e, (_, told) in self._odd.items()]
         return found + ([f"{self.doubt}; nothing is staked until then"] if self.doubt else [])
@@ -93,7 +93,7 @@ class Agreement:
 
     @property
     def conflict(self) -> bool:
-        """Whether endpoints contradict each other without a majority."""
+        """True if endpoints contradict each other without a majority."""
         return self._conflict is not None
 
     # ------------------------------------------------------------------ which block, and who reads it

@@ -19,7 +19,7 @@ DEFAULT_LOG_RANGE = 10_000
 
 
 class Connection:
-    """What all snapshots of one deployment share. Cheap to keep; safe for several threads."""
+    """State that all snapshots of one deployment share. Cheap to keep; safe for several threads."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Connection:
         self.endpoints = endpoints_of(web3)
         self.agreement = Agreement(self.endpoints, policy or ViewPolicy())
         self.constants = Notes()
-        """Where the deployment was read, until enough endpoints have confirmed it."""
+        """Source of the deployment, until enough endpoints have confirmed it."""
         self.log_range = log_range
         self.cache = cache
         self.matches: dict[int, dict[int, None]] = {}

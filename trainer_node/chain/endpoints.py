@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Here(threading.local):
-    """What concerns only one thread."""
+    """State of one thread only."""
 
     only: Endpoint | None = None
     source: Endpoint | None = None

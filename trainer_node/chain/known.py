@@ -1,4 +1,4 @@
-"""Which endpoints show the chain that we know.
+"""Endpoints that show the chain that we know, and those that do not.
 
 Most endpoints together have shown us a block, and we have acted on it. An endpoint that has another block in its place
 is a stranger: it shows another chain. Neither how quickly it answers nor how slow the others are makes it an

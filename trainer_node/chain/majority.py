@@ -1,4 +1,4 @@
-"""What most endpoints of our chain say. With one endpoint it is what that says.
+"""The majority answer of our chain's endpoints; with one endpoint, its answer.
 
 SAFETY: an endpoint can lie in any answer, and be slow with any. So where there are several, no answer of one alone
 counts while others answer; see docs/decisions.md, 130. One that is apart (`Endpoints.apart`) is not asked.

@@ -1,4 +1,4 @@
-"""How much of the chain counts, by the settings, and a look at it."""
+"""The part of the chain that counts, by the settings, and a look at it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ STOPPED_ON_NAN = 3
 FACTS = frozenset(
     {"program hash", "arithmetic", "run root", "steps", "rounding logs", "run folder", "state", "model"}
 )
-"""What is shown of a run beside its metrics."""
+"""Columns of a run's table besides its metrics."""
 
 
 @with_mode
@@ -186,7 +186,7 @@ class _Session:
         self._signal: signal.Signals | None = None
         self._first = self._step = run.folder.step if run.folder else 0
         self._aligned = False
-        """Whether the file of metrics ends with the step before ours."""
+        """True if the file of metrics ends with the step before ours."""
         self._before_s = 0.0
         """Seconds that earlier sessions took for the steps up to ours."""
         self._latest: Mapping[str, float] = {}

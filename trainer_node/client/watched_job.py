@@ -28,7 +28,7 @@ MAX_LEFT_S = 1e11
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What one server tells about a run, or why it tells nothing."""
+    """Report of one server about a run, or the reason why it gives none."""
 
     uri: str
     report: Report | None

@@ -34,7 +34,7 @@ from ..storage.untrusted_file import read_plain, write_plain
 FORMAT = 1
 JOB = "job.json"
 BY = "assay program build"
-"""What the mark in a bundle's folder says."""
+"""Text of the mark in a bundle's folder."""
 _CONTENTS = (JOB, "program.cbor", "labels.json", "extras", "artifacts")
 MAX_EXTRAS = 64
 MAX_EXTRA_BYTES = 64 << 20

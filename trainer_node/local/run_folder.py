@@ -39,14 +39,14 @@ from .metrics_file import MetricsFile
 KEPT_STATES = 2
 """Least number of states whose tensors are kept: the last, and the one before in case the disk has damaged the last."""
 _CONTENTS = ("metrics.jsonl", "state.sqlite3", "artifacts", CLAIM)
-"""What a run writes beside the file that says what it is a run of."""
+"""Files that a run writes, besides the one that says what it is a run of."""
 SHARE = 50
 """A state is kept again after this many times as long as it took to write the last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which checkpoints keep their tensors: every ``every``-th (0: none), and the last ``window``.
+    """Checkpoints that keep their tensors: every ``every``-th (0: none), and the last ``window``.
 
     What is dropped can be computed again from the checkpoint before it.
     """

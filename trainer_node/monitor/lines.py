@@ -1,4 +1,4 @@
-"""What is told of one job: a line with its forecast. Only plain values, so that it is also JSON."""
+"""One line per job with its forecast, in plain values that serialise to JSON."""
 
 from __future__ import annotations
 

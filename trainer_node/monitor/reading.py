@@ -52,7 +52,7 @@ class Reading:
     foreign: str | None = None
     """The job's referee, if it is not the deployment's: its disputes mean nothing, and nothing is read of them."""
     unchecked: tuple[str, ...] = ()
-    """What could not be read, and why."""
+    """Reads that failed, and why."""
 
     @property
     def done(self) -> bool:

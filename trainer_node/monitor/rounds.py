@@ -50,7 +50,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What one round found. ``cleared``: alerts that stood before and do not any more."""
+    """Findings of one round. ``cleared``: alerts that stood before and no longer do."""
 
     block: int
     now: int

@@ -36,7 +36,7 @@ class _TryAgain(Exception):
 
 @dataclass
 class Call:
-    """How far one call of a fetcher has come."""
+    """Progress of one call of a fetcher."""
 
     of: int
     """Number of artifacts that are asked for."""
@@ -55,7 +55,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one download may take: ``timeout_s`` for each wait for bytes, and after ``n`` bytes at most ``timeout_s +
+    """Limits of one download: ``timeout_s`` for each wait for bytes, and after ``n`` bytes at most ``timeout_s +
     n / min_rate`` seconds in all (``min_rate``: bytes per second); ``attempts`` at one server, ``backoff_s`` apart."""
 
     timeout_s: float

@@ -1,4 +1,4 @@
-"""What each server has cost without delivering, by job: one that only costs is given up.
+"""Cost of each server without a delivery, by job: a server that only costs is given up.
 
     a download fails        its bytes and seconds count against the server, in this job
     the right bytes come    as many bytes as came, and as many seconds as it took, are taken off again

@@ -25,7 +25,7 @@ MAX_SERIES = 64
 
 
 class Type(StrEnum):
-    """What a metric is in Prometheus."""
+    """Type of a metric in Prometheus."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -103,7 +103,7 @@ TABLE = (
     # runs
     _gauge("steps_done", "Steps of a run that are done", "job", most=MAX_SERIES),
     _gauge("steps", "Steps of a run", "job", most=MAX_SERIES),
-    _gauge("step_rate", "Steps per second of a run of late", "job", most=MAX_SERIES),
+    _gauge("step_rate", "Recent steps per second of a run", "job", most=MAX_SERIES),
     _gauge("loss", "First number that the program of a run gives: the loss", "job", most=MAX_SERIES),
     # artifacts
     _counter("fetched_bytes", "Bytes of artifacts that arrived from other nodes"),

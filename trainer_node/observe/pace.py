@@ -1,4 +1,4 @@
-"""The pace of a run: steps per second of late, and the time left."""
+"""The pace of a run: recent steps per second, and the time left."""
 
 from __future__ import annotations
 

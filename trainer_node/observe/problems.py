@@ -1,4 +1,4 @@
-"""What is wrong with a node at present, by topic: /readyz shows it, and metrics count it.
+"""Present problems of a node, by topic: /readyz shows it, and metrics count it.
 
     reasons     what keeps the node from its duties: the chain, the disk, a job on which it has staked. /readyz: 503
     notices     failures in jobs of others, in which we have nothing at stake: told, but the node is ready
@@ -22,7 +22,7 @@ MAX_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is wrong: reasons in the order of topics, notices with the newest last."""
+    """Problems as they are shown: reasons in the order of topics, notices with the newest last."""
 
     reasons: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)

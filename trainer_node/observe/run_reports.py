@@ -1,4 +1,4 @@
-"""What a node tells others about a run while it computes it: steps, rate and the numbers that the program gives.
+"""Reports to others about a run while it is computed: steps, rate and the numbers that the program gives.
 
     GET /v1/progress/<job>      a `Report` as JSON, of at most `MAX_REPORT_BYTES`
 
@@ -44,7 +44,7 @@ class Point(BaseModel):
 
 
 class Report(BaseModel):
-    """How a run stands. ``nodes`` are the nodes and outputs that give the numbers. ``kept``: the last step after which
+    """Progress of a run. ``nodes`` are the nodes and outputs that give the numbers. ``kept``: the last step after which
     the state is on disk."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
@@ -55,7 +55,7 @@ class Report(BaseModel):
     steps: _Step
     kept: _Step
     rate: float | None = Field(ge=0, allow_inf_nan=False)
-    """Steps per second of late."""
+    """Recent steps per second."""
     nodes: list[tuple[_Index, _Index]] = Field(max_length=MAX_NUMBERS)
     history: list[Point] = Field(max_length=MAX_POINTS)
     """Some steps, the last of them that of the report."""

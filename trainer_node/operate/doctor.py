@@ -47,7 +47,7 @@ _PROBE_BYTES = 64
 
 
 class State(StrEnum):
-    """How a check came out."""
+    """Outcome of a check."""
 
     OK = "ok"
     WARN = "warn"

@@ -174,7 +174,7 @@ class FetchedLogs:
         self._unserved: list[StepLog] = []
         """Those of them that are not on disk yet."""
         self.wanted = False
-        """Whether the run ended last because its logs had not come (LogsLate); its runner says so."""
+        """True if the run ended last because its logs had not come (LogsLate); its runner says so."""
         self.failures = 0
         """Number of times that no server had a requested log."""
         self.reached = 0
@@ -183,13 +183,13 @@ class FetchedLogs:
 
     @property
     def starved(self) -> bool:
-        """Whether the logs are to be requested on the chain: nobody serves them, or they come too slowly. Once they
+        """True if the logs must be requested on the chain: nobody serves them, or they come too slowly. Once they
         have been shown there, nothing is wanted any more."""
         return not self.shown and (self.failures >= STARVED_AFTER or self._budget.over)
 
     @property
     def shown(self) -> bool:
-        """Whether all logs have been shown on the chain."""
+        """True if all logs have been posted on the chain."""
         return self._shown is not None
 
     def begin_turn(self) -> None:

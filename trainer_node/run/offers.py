@@ -1,4 +1,4 @@
-"""What a run offers to its opponent, to verifiers and to those who ask for data, on a disk that may refuse.
+"""Data that a run offers to its opponent, to verifiers and to those who ask, on a disk that may refuse.
 
     run_tree   the tree of an interval
     step_tree  the tree of a step
@@ -32,11 +32,11 @@ class Offers:
         """The run trees that the disk has refused, by level, start and end, and where each belongs."""
         self._offered: set[tuple[int, int]] = set()
         self._refused: dict[tuple[int, int], tuple[Record, Operator]] = {}
-        """What the disk has refused of nodes, by step and node."""
+        """Data of nodes that the disk has refused, by step and node."""
 
     @property
     def complete(self) -> bool:
-        """Whether the disk has kept all run trees."""
+        """True if the disk has kept all run trees."""
         return not self._trees
 
     def run_tree(self, level: int, start: int, end: int, tree: Tree, *, result: bool) -> None:

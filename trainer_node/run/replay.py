@@ -129,7 +129,7 @@ class Replay:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the disk has kept all that a finished run needs to come back without computing a step."""
+        """True if the disk has kept all that a finished run needs to come back without computing a step."""
         return self._states.on_disk and self._offers.complete
 
     # ------------------------------------------------------------------ training

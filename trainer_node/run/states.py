@@ -141,7 +141,7 @@ class States:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the disk has kept all that a finished run needs to come back without computing a step."""
+        """True if the disk has kept all that a finished run needs to come back without computing a step."""
         try:
             done = self._checkpoints.all()
         except DiskFailed:

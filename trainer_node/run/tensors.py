@@ -37,7 +37,7 @@ MEANT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """What a job takes in memory: its ``tensors``, bytes by hash; ``step``, bytes beside them while it computes; and
+    """Memory that a job takes: its ``tensors``, bytes by hash; ``step``, bytes besides them while it computes; and
     ``state``, bytes that each run of it has besides the first."""
 
     tensors: Mapping[bytes, int] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class _Loan:
     key: tuple[int, bool]
     began: float
     passed: frozenset[tuple[int, bool]]
-    """Who waited then, and had come before."""
+    """Those that waited then, and had come before."""
 
 
 _NOTHING = Takes()
@@ -77,12 +77,12 @@ class Tensors:
         self._takes: dict[int, Takes] = {}
         self._lent = _Runs()
         self._loans: list[_Loan] = []
-        """What is lent, one by one."""
+        """Memory that is lent, one by one."""
         self._kept = Counter[int]()
         self._meant: dict[int, float] = {}
         self._idle: dict[int, Callable[[], None]] = {}
         self._waiting: dict[tuple[int, bool], float] = {}
-        """When those that wait asked last, in the order in which they came: jobs, and whether they are measured."""
+        """Times at which those that wait asked last, in the order in which they came: jobs, and whether they are measured."""
 
     # ------------------------------------------------------------------ what jobs take
 

@@ -1,4 +1,4 @@
-"""Who computes with the runs of a node now: one thread at a time, and moves before answers.
+"""Turns of the threads that compute with the runs of a node: one at a time, and moves before answers.
 
     move     in the loop's thread: begins as soon as the part that has begun is done
     answer   beside the loop, part by part (a step, a log): begins only while no move computes or waits

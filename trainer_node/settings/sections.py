@@ -82,7 +82,7 @@ class Policy(BaseModel):
 
 
 class Keep(BaseModel):
-    """What stays on disk once a job is over, in seconds from its end."""
+    """Retention of a job that is over, in seconds from its end."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

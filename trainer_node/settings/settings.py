@@ -136,7 +136,7 @@ class Settings(BaseSettings):
     confirmations: int = Field(-1, ge=-1, le=10_000)
     """Blocks on top of a block before its state counts; -1 means 0 on a development chain, 3 elsewhere."""
     finality: Finality = "confirmations"
-    """Which blocks count: those with `confirmations` on top, or those with the chain's tag safe or finalized."""
+    """Blocks that count: those with `confirmations` on top, or those with the chain's tag safe or finalized."""
     max_head_age_s: float = Field(-1, ge=-1, le=DAY_S)
     """Age of the chain's newest block above which nothing is staked; 0 is no limit, -1 means 0 on a development chain,
     elsewhere 20 blocks and 2 minutes at least."""
@@ -161,8 +161,8 @@ class Settings(BaseSettings):
     max_watch_eth: float = Field(default=0, ge=0, le=1e12)
     """Largest stake of a challenger on watching one job for its bounty; 0 watches none."""
     check: str = Field(default="all", pattern=r"^(all|share|sample:(0?\.\d*[1-9]\d*|1))$")
-    """What a challenger checks of a job: all of it; a share of its intervals, drawn in public, as large as the job's
-    terms call for; or sample:P, the fraction P of them, drawn in secret."""
+    """Part of a job that a challenger checks: all of it; a share of its intervals, drawn in public, as large as the
+    job's terms call for; or sample:P, the fraction P of them, drawn in secret."""
     samplers: int = Field(default=1, ge=1, le=10_000)
     """Number of honest challengers that check shares of a job, this one included: the more, the less each checks."""
     max_check_cpu_h: float = Field(default=0, ge=0, le=1e6)
@@ -279,7 +279,7 @@ class Settings(BaseSettings):
 
     @property
     def view_policy(self) -> ViewPolicy:
-        """Which view of the chain to act on."""
+        """Return which view of the chain to act on."""
         age = self.max_head_age_s
         if age < 0:
             age = 0 if self.chain_id in LOCAL_CHAINS else max(OLD_BLOCKS * self.block_time_s, OLD_S)

@@ -1,4 +1,4 @@
-"""What a node keeps on its disk: artifacts by hash, a database, and room for what it stakes on.
+"""The disk of a node: artifacts by hash, a database, and room for what it stakes on.
 
 artifacts        the kinds of artifact: names, bytes, checks while they arrive
 incoming         artifacts on their way into a store

@@ -55,7 +55,7 @@ HASH_BYTES = 32
 KEPT_DAYS = 90
 """Days for which the outbox keeps transactions that are no longer open."""
 _WAL_BYTES = 1 << 20
-"""What the write-ahead log takes at most between two transactions."""
+"""Maximum size of the write-ahead log between two transactions."""
 _FREE_PART = 4
 """A file of which more than this part is free pages is written anew."""
 _REFUSALS = ("disk is full", "disk i/o error", "readonly", "unable to open")

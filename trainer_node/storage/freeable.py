@@ -1,11 +1,11 @@
-"""What a sweep of the store could free, reckoned before it begins from what jobs hold.
+"""Bytes that a sweep of the store could free, estimated before it begins from what jobs hold.
 
 A sweep looks at every file of the store, and what it gives up is lost. So nobody begins one for a job that would not
 fit after it either: anybody can post such a job, for its gas.
 
 INVARIANT: it costs no look at the store. The files of a job that is over are looked at once; those of a job that goes
 on, as they come (`held_bytes`). What a sweep has left of a job that is over is not reckoned with again, so no sweep is
-repeated in vain. NOTE: what no job holds is not counted; it goes with the next collection.
+repeated without effect. NOTE: what no job holds is not counted; it goes with the next collection.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Ended:
 
 @dataclass(frozen=True, slots=True)
 class Freeable:
-    """What a sweep could free, in bytes. NOTE: it may be less, where jobs share a file."""
+    """Space that a sweep could free, in bytes. NOTE: it may be less, where jobs share a file."""
 
     bytes: int
     spend: Callable[[], None]

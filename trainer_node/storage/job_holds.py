@@ -1,4 +1,4 @@
-"""Which artifacts belong to which job, so that they can go when the job is over.
+"""Artifacts by the jobs that hold them, so that they can be deleted when the job is over.
 
     <store>/jobs/<number>        "b 1764043580" (when it began), then a line for each artifact:
                                  "w tensor/a0/a0...95" (work) or "r tree/..." (result)

@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _Noted:
-    """What a mark says: the names that a command makes in the folder, and its files with size and time (ns)."""
+    """Content of a mark: the names that a command makes in the folder, and its files with size and time (ns)."""
 
     names: tuple[str, ...] = ()
     files: tuple[tuple[str, int, int], ...] = ()

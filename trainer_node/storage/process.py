@@ -1,4 +1,4 @@
-"""What a process that runs for long shares with the system: a lock on its folder, and the signals that end it."""
+"""Dealings of a long-running process with the system: a lock on its folder, and the signals that end it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stays on disk and what goes (docs/operating.md, section 4).
+"""Retention: which files stay on disk (docs/operating.md, section 4).
 
     a job goes on              all that it holds stays
     over for `grace_s`         its work goes: states, trees, records, logs, package; its result stays
@@ -48,7 +48,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a collection has done: bytes and files that are gone, what is left by kind, and the jobs that
+    """Result of a collection: bytes and files that are gone, what is left by kind, and the jobs that
     hold nothing any more."""
 
     freed: int

@@ -86,7 +86,7 @@ class Store:
 
     @property
     def in_memory(self) -> bool:
-        """Whether this view keeps what it receives in memory."""
+        """True if this view keeps what it receives in memory."""
         return self._memory is not None
 
     def unload(self, job: int, memory: Memory) -> None:

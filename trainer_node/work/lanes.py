@@ -63,7 +63,7 @@ class Turn(threading.Event):
         super().__init__()
         self._lanes, self._work = lanes, work
         self.over = False
-        """Whether its lane is given to the next."""
+        """True if its lane is given to the next."""
 
     def is_set(self) -> bool:
         self._lanes.glance()
@@ -83,7 +83,7 @@ class _Work(Generic[T]):
     number: int = 0
     """Its turns so far."""
     since: float = 0.0
-    """When it came into the queue, the last time."""
+    """Time at which it last entered the queue."""
     began: float = 0.0
     turn: Turn | None = None
 

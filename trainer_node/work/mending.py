@@ -55,7 +55,7 @@ class Mending:
         self._wanted: set[int] = set()
         self._going: dict[int, Future[None]] = {}
         self._begun: dict[int, float] = {}
-        """When the last attempt for a run has begun."""
+        """Time at which the last attempt for a run began."""
         self._told: set[int] = set()
 
     def look(self, work: Work) -> str | None:

@@ -1,5 +1,5 @@
-"""What comes of the works of a node's jobs: a result, a refusal for good, or a delay before the next attempt; and what
-is told of it, in the log, in the metrics and by /readyz.
+"""Outcomes of the works of a node's jobs: a result, a permanent refusal, or a delay before the next attempt; and their
+report in the log, in the metrics and by /readyz.
 
 NOTE: what others do not serve, or what is unsound, is not our failure, unless we have staked on the job. What this
 machine lacks (memory, disk) is no failure of the job.

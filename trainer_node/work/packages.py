@@ -48,7 +48,7 @@ TRIAL_S = 60.0
 TRIALS_S = (4.0, 16.0, TRIAL_S)
 """The same in each of its turns: one that takes longer is measured after those that take less."""
 MEASURED = 3
-"""How often a job that we have not taken up is measured again."""
+"""Further measurements of a job that we have not taken up."""
 
 Measure = Callable[[JobView, Package, float], CostEstimate]
 """Measures a job whose first step may take so many seconds. Raises as `cost_estimate.measure`."""
@@ -101,24 +101,24 @@ class Work:
     measured: int = 0
     measure_at: float = math.inf
     measures_at: float = 0.0
-    """When a job of ours is measured again that could not be."""
+    """Time of the next measurement of a job of ours that could not be measured."""
     again: Future[CostEstimate] | None = None
     """Another measurement of a job that we have not taken up."""
     ours: bool = False
-    """Whether we have something at stake in the job."""
+    """True if we have something at stake in the job."""
     share: Share = field(default_factory=Share)
-    """What its run has had of the processors, in all attempts."""
+    """Time that its run has had of the processors, in all attempts."""
 
     @property
     def here(self) -> bool:
-        """Whether its package is on disk, as far as we know."""
+        """True if its package is on disk, as far as we know."""
         package = self.package
         done = package is not None and package.done() and not package.cancelled()
         return done and package is not None and package.exception() is None
 
     @property
     def futures(self) -> tuple[Future[Any] | None, ...]:
-        """What goes on for the job, besides another measurement."""
+        """Work that runs for the job, besides another measurement."""
         return self.package, self.prepared, self.claim, self.restored
 
     @property
@@ -128,7 +128,7 @@ class Work:
 
     @property
     def runs(self) -> bool:
-        """Whether the job's run has begun and is not done."""
+        """True if the job's run has begun and is not done."""
         return self.claim is not None and not self.claim.done()
 
     @property

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(eq=False)
 class Share:
-    """What a computation has had of the processors, in seconds; ``ours``: our stake rests on it."""
+    """Time that a computation has had of the processors, in seconds; ``ours``: our stake rests on it."""
 
     had_s: float = 0.0
     since: float = 0.0
@@ -25,7 +25,7 @@ class Share:
     came: int = 0
     """Its place among those with our stake."""
     leaves: bool = False
-    """Whether it is to stop: it waits for the processors no more."""
+    """True if it must stop: it no longer waits for the processors."""
 
     @property
     def rank(self) -> tuple[int, float]:
@@ -44,7 +44,7 @@ class Processors:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody waits."""
+        """True if anybody waits."""
         return bool(self._waiting)
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""How a job's whole run is computed: its backend, its rounding logs, its measurement, and what is told of its progress.
+"""Execution of a job's whole run: its backend, its rounding logs, its measurement, and reports of its progress.
 
     _computes     the backend of the job's mode
     _log_source   our own logs, which the run writes, or those of the job's trainer, which it follows

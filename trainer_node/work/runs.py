@@ -43,9 +43,9 @@ class _Run:
     size_s: float
     future: Future[Any] = field(default_factory=Future)
     had_s: float = 0.0
-    """What it had had when it got its place."""
+    """Time that it had had when it got its place."""
     over: bool = False
-    """Whether nobody wants it any more."""
+    """True if nobody wants it any more."""
 
     @property
     def rank(self) -> tuple[int, float, float]:
@@ -79,7 +79,7 @@ class Runs:
 
     @property
     def wanted(self) -> bool:
-        """Whether a run waits for the processors, or for a place."""
+        """True if a run waits for the processors, or for a place."""
         return self._processors.wanted or bool(self._line)
 
     @property

@@ -200,8 +200,8 @@ _all_named: WeakKeyDictionary[Contract, type[Contract]] = WeakKeyDictionary()
 
 
 class Fold:
-    """What the events of a contract tell of one thing. ``on_descended(self, node0, node1)`` takes these two fields of
-    `Descended` as values of the annotated types; events without a method are passed over."""
+    """State of one thing by the events of a contract. ``on_descended(self, node0, node1)`` takes these two
+    fields of `Descended` as values of the annotated types; events without a method are passed over."""
 
     names: ClassVar[tuple[str, ...]] = ()
     """The events that are taken."""

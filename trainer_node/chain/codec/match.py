@@ -85,7 +85,7 @@ class Seat:
 
 @dataclass
 class History(Fold, contract="Referee"):
-    """What the moves of a match have published. ``log`` feeds the solver (``LoggedView``)."""
+    """Data that the moves of a match have published. ``log`` feeds the solver (``LoggedView``)."""
 
     log: ChainLog = field(default_factory=ChainLog)
     losers: int | None = None
