@@ -8,7 +8,7 @@ each look. A reorganisation shows by a mark that the chain no longer has. Then e
 chain still has is dropped, and read again.
 
 INVARIANT: the index holds what a fresh reading of the blocks up to `through` would give. Each look is one transaction
-of the database, so a killed process goes on where it was.
+of the database, so a killed process continues where it was.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Index(EventCache):
             last = self.through
             begin = client.deployment.block if last is None else last + 1
             while begin <= head.number:
-                # NOTE: a piece at a time, so that a long first look goes on where it was stopped.
+                # NOTE: a piece at a time, so that a long first look continues where it was stopped.
                 end = min(begin + client.log_range - 1, head.number)
                 self._take(client, begin, head if end == head.number else client.block(end))
                 begin = end + 1
