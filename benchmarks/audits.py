@@ -58,7 +58,7 @@ MEMORY = 8 << 30
 
 @contextmanager
 def lying_run(bundle: Bundle, lie: Lie, folder: Path) -> Iterator[tuple[RunFolder, Replay]]:
-    """Publish a run with a lie, or go on with it; yield its folder and the liar's own replay."""
+    """Publish a run with a lie, or continue with it; yield its folder and the liar's own replay."""
     package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
     keeps = Retention(every=1)
     with open_run(folder, bundle.terms, "repops-f32", resume=True, keep_s=1e9, retention=keeps) as opened:
