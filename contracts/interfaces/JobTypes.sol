@@ -187,7 +187,7 @@ struct Trainer {
     bytes32 commitment;
 }
 
-/// @notice A claim as it is stored. Its group tells whether it is lost.
+/// @notice A claim as it is stored. Its group shows whether it is lost.
 struct KeptClaim {
     address owner;
     uint96 stake;
