@@ -22,7 +22,7 @@ from .selection import missed
 
 MAX_FILES = 1 << 20
 LIES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""Numbers of wrong intervals for which the chance is told."""
+"""Numbers of wrong intervals for which the probability is reported."""
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Coverage:
 
 
 def merge(run: PublishedRun, paths: Sequence[Path], auditors: frozenset[str] | None = None) -> Coverage:
-    """Merge the receipts in files. A file that is no receipt about this run is told, and counts nothing.
+    """Merge the receipts in files. A file that is not a receipt about this run is reported, and does not count.
 
     ``auditors``: the checksummed addresses that count; all if None. Raises InvalidInput for too many files.
     """

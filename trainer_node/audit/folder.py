@@ -1,4 +1,4 @@
-"""The folder of an audit: what was found, receipts, and a cache of what was fetched. An audit goes on from it.
+"""The folder of an audit: what was found, receipts, and a cache of what was fetched. An audit continues from it.
 
 SAFETY: what is in it counts as found by us, so it must be ours. A publisher could ship a folder with findings of his
 own beside his run, under the name that an audit takes, and unpack it over ours. So a folder and each of its findings

@@ -256,7 +256,7 @@ def _element(theirs: Array, ours: Array) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float:
-    """NOTE: JSON has no NaN or infinity; both are told as the largest number with a sign in findings."""
+    """NOTE: JSON has no NaN or infinity; findings have the largest number with a sign for both."""
     return value if math.isfinite(value) else math.copysign(1.7976931348623157e308, value)
 
 

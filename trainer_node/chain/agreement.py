@@ -4,7 +4,7 @@
     confirm    ask the other endpoints again what was read at that block
 
 Money is staked, and a claim disputed, only if `agree` endpoints give the same answers at a block of the same hash. All
-else goes on in doubt: moves in open disputes, reveals, responses. A move names the position that it was made for, so a
+else continues in doubt: moves in disputes, reveals, responses. A move names the position that it was made for, so a
 false view costs the gas of a refused transaction; a missed clock costs a stake. While endpoints contradict each other
 and no majority decides, those serve whose chain has a block that most had shown before (:mod:`.known`), however slow
 they are. If that decides nothing either, they serve in turns, so that every second look or so shows the true chain.

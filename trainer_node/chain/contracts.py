@@ -4,7 +4,7 @@
 
     {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
 
-    VerifierRegistry <── Panel <── Referee <── Jobs ──> Notary      each is told the addresses that its
+    VerifierRegistry <── Panel <── Referee <── Jobs ──> Notary      each receives the addresses that its
               Court <──┘  Judge <──┘            └──> DataAvailability       arrows point to; DataAvailability
     rules <── Opset1 <── Examiner <── Court                         and Watch call any Jobs contract
 

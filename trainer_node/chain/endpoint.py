@@ -41,7 +41,7 @@ class Endpoint:
         max_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``clock``: seconds by which the endpoint's health is told."""
+        """``clock``: seconds by which the endpoint's health is judged."""
         self.url, self.name = url, name
         self._provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
         self._timeout_s = timeout_s

@@ -1,7 +1,7 @@
 """Reads one block through endpoints that may change, lack it, or say what makes no sense.
 
 view       what a contract says
-events     what contracts have told up to this block, kept for later looks
+events     what contracts have emitted up to this block, kept for later looks
 sensible   around what is made of them: what makes no sense is another endpoint's turn
 whole      the same for what lacks events
 

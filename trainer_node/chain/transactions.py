@@ -42,7 +42,7 @@ from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
 
 _STOP_GRACE_S = 5.0
-"""Seconds that a process that is told to stop still waits for a transaction; the outbox keeps the rest."""
+"""Seconds that a process that must stop still waits for a transaction; the outbox keeps the rest."""
 _UNDERPRICED_S = 5.0
 """Seconds after which a transaction is replaced that the endpoint has forgotten and refuses for its low fee."""
 _NONCE_TRIES = 4
@@ -325,7 +325,7 @@ class TransactionManager:
 
     def _fill_gap(self, row: Transaction) -> None:
         """Send empty transactions with the nonces before this one that nobody has, or give it up if they are too many:
-        an endpoint that was alone has told a nonce that was too high, and it would never be mined."""
+        an endpoint that was alone has reported a nonce that was too high, and it would never be mined."""
         # SAFETY: both counts, because an answer that is too low once must not give up what others will mine.
         reached = max(self._reader.nonce("pending"), self._reader.nonce("latest"))
         ours = {one.nonce for one in self._outbox.open_rows()}

@@ -91,7 +91,7 @@ def _check(
     root: Annotated[str | None, typer.Option(help="The run root to check, known from elsewhere.")] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for findings, receipts and fetched data, to go on from."),
+        typer.Option("--out", help="Folder for findings, receipts and fetched data, to continue from."),
     ] = None,
     back: Annotated[
         int,

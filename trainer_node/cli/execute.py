@@ -55,7 +55,7 @@ def run_command(
     save: Annotated[Path | None, typer.Option(help="Where to write the state, as safetensors.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for states and metrics.jsonl: what --resume needs to go on after a stop."),
+        typer.Option(help="Folder for states and metrics.jsonl: what --resume needs to continue after a stop."),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out, or begin it if there is none.")
@@ -101,7 +101,7 @@ def run_command(
 ) -> None:
     """Execute a bundle's program on this machine: show its metrics, and the root that an honest trainer claims.
 
-    Ctrl-C and SIGTERM end the run after the current step; with --out it can go on from there. Exit codes: 130 after
+    Ctrl-C and SIGTERM end the run after the current step; with --out it can continue from there. Exit codes: 130 after
     Ctrl-C, 143 after SIGTERM, 3 after --stop-on-nan.
     """
     bundle = Bundle.read(job)
@@ -197,9 +197,9 @@ class _Session:
         self._follower = Follower(self._first, run.last, every_s)
 
     def compute(self) -> Result:
-        """Compute the run and tell how it goes. Raises Interrupted."""
+        """Compute the run and report its progress. Raises Interrupted."""
         if self._first:
-            self._follower.say(f"going on after step {self._first} of {self._run.last}")
+            self._follower.say(f"continuing after step {self._first} of {self._run.last}")
         try:
             with stop_on_signals(self._stop, self._take), self._follower:
                 result = self._run.compute(self._on_step, self._stopping)
@@ -211,13 +211,13 @@ class _Session:
                 self._scalars.close()
 
     def stopped(self, interrupted: Interrupted | None) -> int:
-        """Say what was stopped and how to go on; return the exit code. None: in the middle of a step."""
+        """Say what was stopped and how to continue; return the exit code. None: in the middle of a step."""
         where = str(interrupted or f"stopped in step {self._step + 1} of {self._run.last}")
         if self._folder is None:
-            how = "nothing was kept; with --out RUN a run can go on after a stop"
+            how = "nothing was kept; with --out RUN a run can continue after a stop"
         else:
             again = [] if "--resume" in sys.argv else ["--resume"]
-            how = f"go on with: {shlex.join(['assay', *sys.argv[1:], *again])}"
+            how = f"continue with: {shlex.join(['assay', *sys.argv[1:], *again])}"
         if self._signal is None and self._health.broken and interrupted:
             where = f"{where}, because {self._health.broken}"
         self._follower.say(f"{where}; {how}")

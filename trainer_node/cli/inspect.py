@@ -89,7 +89,7 @@ def show(
             continue
         _show_line(found)
     if rest:
-        out.print(f"  {rest} more; go on with --from, or list all with --count 0", style="dim")
+        out.print(f"  {rest} more; continue with --from, or list all with --count 0", style="dim")
 
 
 def show_summary(opened: Opened) -> None:

@@ -242,7 +242,7 @@ def _standing(match: MatchInfo, hearing: HearingInfo | None) -> str:
     if phase is Phase.DONE:
         words += f", {match.state.reason.name.lower().replace('_', ' ')}"
         if hearing is not None and hearing.state.phase is not HearingPhase.DONE:
-            words += f"; its hearing goes on: {hearing.state.phase.name.lower()}"
+            words += f"; its hearing continues: {hearing.state.phase.name.lower()}"
     return words
 
 

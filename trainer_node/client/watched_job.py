@@ -1,6 +1,6 @@
 """A job's progress as its client sees it: the phase from the chain, the rest from the trainers' own servers.
 
-SAFETY: a trainer may tell anything about its run, so all of it is only shown. An answer is bounded in bytes and time,
+SAFETY: a trainer may report anything about its run, so reports are only shown. An answer is bounded in bytes and time,
 its schema is checked, and it must be about this job and this program.
 """
 

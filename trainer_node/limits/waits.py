@@ -229,7 +229,7 @@ WAITS = (
         "strangers' hearings",
         JUDGED_S,
         "in all",
-        "the round goes on; a later one finds them",
+        "the round continues; a later one finds them",
         "N/roles/test_verifier_under_siege.py::test_many_judgements_that_last_do_not_make_a_round_long",
     ),
     Wait(
@@ -261,7 +261,7 @@ WAITS = (
         "verifiers, spokesmen",
         Fraction(1),
         "the verdict or appeal period",
-        "the hearing goes on without: to the court, or with the next signer",
+        "the hearing continues without: to the court, or with the next signer",
         "C/panel/Appeals.t.sol::test_withoutAVerdictTheOperatorIsTried",
     ),
     # ---------------------------------------------------------------- the chain's endpoints
@@ -286,7 +286,7 @@ WAITS = (
         "makers of blocks",
         MINED_S,
         "",
-        "the round goes on; it is sent again with a higher fee",
+        "the round continues; it is sent again with a higher fee",
         "N/daemon/test_service.py::test_a_transaction_that_is_never_mined_does_not_keep_a_daemon_from_its_rounds",
     ),
 )

@@ -126,7 +126,7 @@ WORKS = (
     Work(
         "states in memory where the disk has none",
         "matches and requests on a full disk",
-        "two for disputes, one for answers; each part of a dispute goes on from there",
+        "two for disputes, one for answers; each part of a dispute continues from there",
         "a stake; the deposits",
         "N/work/test_lacking_states.py::test_what_is_requested_does_not_take_the_place_of_what_a_dispute_has_reached",
     ),
@@ -248,7 +248,7 @@ WORKS = (
         "N/run/test_log_sources.py::test_logs_that_take_too_much_disk_end_the_run",
     ),
     Work(
-        "telling of forged entries",
+        "logging of forged entries",
         "a trainer in rounded-f64",
         "100 lines",
         "a stake",
@@ -296,7 +296,7 @@ WORKS = (
         "waiting for memory",
         "a posted job that takes all that is allowed, behind another",
         "passed by what fits beside it, and by what takes no longer than what it waits for has taken; a stranger's "
-        "run gives its memory back after 30 s and goes on later",
+        "run gives its memory back after 30 s and continues later",
         "the gas of posting",
         "N/roles/sampling/test_line_for_memory.py::test_a_small_interval_is_checked_while_a_large_one_waits",
     ),
@@ -341,7 +341,7 @@ WORKS = (
     Work(
         "serving artifacts",
         "anybody",
-        "256 connections; the others are told to come again",
+        "256 connections; the others are asked to come again",
         "nothing",
         "N/network/test_fetcher.py::test_more_connections_than_allowed_are_told_to_come_again",
     ),

@@ -53,7 +53,7 @@ class Evaluation:
         for name in left:
             self._check_left(name, bundle, training)
         if not bundle.metrics:
-            raise InvalidInput(f"{bundle.name} names no metric, so there is nothing to tell; build it again")
+            raise InvalidInput(f"{bundle.name} names no metric, so there is nothing to report; build it again")
         tensors = bundle.program, bundle.constants, bundle.initial
         backend = backend_of(device, terms.mode)
         self._run = Run(*tensors, terms.steps, terms.strides, backend, metrics=bundle.metrics)

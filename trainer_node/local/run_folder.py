@@ -1,4 +1,4 @@
-"""The folder of a run on this machine, from which it goes on after a stop of any kind.
+"""The folder of a run on this machine, from which it continues after a stop of any kind.
 
 run.json        what it is a run of: the terms of the program
 lock            held while a process computes the run
@@ -206,12 +206,12 @@ def open_run(
     except (OSError, OperationalError) as error:
         reason = error.strerror if isinstance(error, OSError) else error.orig
         raise ConfigError(
-            f"cannot write to {path}: {reason}; make room or repair that, and go on with --out {path} --resume: "
+            f"cannot write to {path}: {reason}; make room or repair that, and continue with --out {path} --resume: "
             "what was computed up to the last kept state is there"
         ) from error
     except DatabaseError as error:
         raise ConfigError(
-            f"{path / 'state.sqlite3'} is damaged: {error.orig}; remove it and go on with --out {path} --resume, "
+            f"{path / 'state.sqlite3'} is damaged: {error.orig}; remove it and continue with --out {path} --resume, "
             "which computes the run from its beginning"
         ) from error
 
@@ -240,7 +240,7 @@ def _refined(
 
 
 def _description(terms: Terms, arithmetic: str) -> dict[str, object]:
-    """Return what identifies a run, in the order in which differences are worth telling."""
+    """Return what identifies a run, in the order in which differences are reported."""
     first = {"steps": terms.steps, "arithmetic": arithmetic, "strides": list(terms.strides)}
     roots = {name: getattr(terms, name) for name in Terms.__slots__ if name.endswith("_root")}
     return {**first, "opset": terms.opset, **{name: root.hex() for name, root in roots.items()}}
@@ -270,5 +270,5 @@ def _identify(path: Path, wanted: dict[str, object], resume: bool) -> None:
         )
     if not resume:
         raise InvalidInput(
-            f"{path.parent} holds a run of this program already; --resume goes on with it, another folder begins anew"
+            f"{path.parent} holds a run of this program already; --resume continues it, another folder begins anew"
         )

@@ -25,7 +25,7 @@ MAX_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class JobLine:
-    """A job as it is told. ``knowledge``: what is known of its claims: `trusted`, `disputed`, `agreed` (several
+    """A job's line. ``knowledge``: what is known of its claims: `trusted`, `disputed`, `agreed` (several
     claimants of one root), `alone` (one claimant) or `none` (no claim)."""
 
     job: int

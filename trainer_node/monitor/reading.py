@@ -1,4 +1,4 @@
-"""One job at one block, as the contracts and their events tell it, and what could not be read of it.
+"""One job at one block, by the contracts and their events, and the parts that could not be read.
 
 SAFETY: jobs, claims and requests are written by strangers, and an endpoint may be incomplete. What cannot be read makes
 a part `unchecked`; it never makes anything look wrong.

@@ -86,7 +86,7 @@ TABLE = (
     _gauge("reserved_ether", "Ether of the account that jobs on which we have staked may still take"),
     _gauge("credits_ether", "Ether that the account can withdraw from the contracts"),
     # claims and disputes
-    _gauge("claims", "Claimed roots of jobs that go on, by what our own run says", "verdict"),
+    _gauge("claims", "Claimed roots of open jobs, by what our own run says", "verdict"),
     _counter("claims_checked", "Claimed roots that were found valid or invalid", "verdict"),
     _gauge("open_matches", "Open matches in which our result is at stake, by phase", "phase"),
     _gauge(

@@ -2,9 +2,9 @@
 
     GET /v1/progress/<job>      a `Report` as JSON, of at most `MAX_REPORT_BYTES`
 
-A package has no names, so a number is told by the node that gives it; a client with the bundle knows their names.
-SAFETY: neither roots nor hashes of states are told. Before the reveal, whoever had them could claim the result of
-somebody else's training, or go on from a state and train only the rest.
+A package has no names, so a number is identified by the node that gives it; a client with the bundle knows their names.
+SAFETY: neither roots nor hashes of states are reported. Before the reveal, whoever had them could claim the result of
+somebody else's training, or continue from a state and train only the rest.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from referee_py.program import Kind, Program, SlotSource
 from .pace import Pace
 
 MAX_NUMBERS = 8
-"""Numbers of a step that are told."""
+"""Maximum numbers per step in a report."""
 MAX_POINTS = 256
-"""Points of a run's history that are told; when there are more, every other one is dropped."""
+"""Maximum points of a run's history; when there are more, every other one is dropped."""
 MAX_REPORT_BYTES = 1 << 16
 MAX_REPORTS = 256
-"""Runs that a node tells about: the last ones."""
+"""Maximum runs that a node reports: the last ones."""
 
 Numbers = Annotated[list[float], Field(max_length=MAX_NUMBERS)]
 _Index = Annotated[int, Field(ge=0, lt=1 << 32)]
@@ -94,7 +94,7 @@ def told_outputs(program: Program) -> dict[str, SlotSource]:
 
 
 class Reporter:
-    """Makes the reports of one run, which goes on after step ``first``. ``sources`` are those of `told_outputs`."""
+    """Makes the reports of one run, which continues after step ``first``. ``sources`` are those of `told_outputs`."""
 
     def __init__(
         self, job: int, program: bytes, sources: Mapping[str, SlotSource], first: int, steps: int

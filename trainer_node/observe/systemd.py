@@ -3,7 +3,7 @@
 READY=1        it has started
 WATCHDOG=1     a round is over; if none comes for ``WatchdogSec``, the manager starts the daemon anew
 STATUS=...     what /readyz says, in one line
-STOPPING=1     it has been told to stop
+STOPPING=1     it has been asked to stop
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Notifier:
         self._send("WATCHDOG=1", *([f"STATUS={line}"] if changed else []))
 
     def stopping(self) -> None:
-        """The daemon has been told to stop."""
+        """The daemon has been asked to stop."""
         self._send("STOPPING=1")
 
     def _send(self, *lines: str) -> None:

@@ -44,7 +44,7 @@ _GLANCE_S = 0.05
 """Seconds between two looks at a download that a step waits for."""
 
 Submit = Callable[[Callable[[threading.Event], None]], "Future[None]"]
-"""Does a work in a lane, which tells it when to stop (`lanes`)."""
+"""Does a work in a lane, which signals it when to stop (`lanes`)."""
 
 
 class RunLogs(LogSource, Protocol):
@@ -255,7 +255,7 @@ class FetchedLogs:
 
     def _await(self, window: int, step: int) -> None:
         """Wait until a step's log has come, with its window, or all have been shown on the chain. Raises what the
-        download raises, and LogsLate if nobody has it, or while it goes on, if the run has to go on without."""
+        download raises, and LogsLate if nobody has it, or while it continues, if the run has to continue without."""
         while not self.shown and not self._here(step):
             fetch = self._window(window)
             with self._budget.waiting(), self._turn.waiting():

@@ -5,7 +5,7 @@
     operator   the record and the tensors of a node, once
     again      the run trees that the disk has refused
 
-``unkept`` is told what the disk has refused, and None when it keeps things again. Unless it raises, the run goes on.
+``unkept`` gets what the disk has refused, and None when it keeps things again. Unless it raises, the run continues.
 """
 
 from __future__ import annotations

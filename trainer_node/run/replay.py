@@ -69,8 +69,8 @@ class Replay:
     state that `train` has reached, to be read in ``on_step``.
 
     ``result`` is the store for what shows the final state, ``store`` if it is None.
-    ``unkept`` is told what the disk has refused, and None when it keeps things again; by default it raises. A run whose
-    ``unkept`` returns goes on without keeping its states and without offering its data. SAFETY: so it can be finished
+    ``unkept`` gets what the disk has refused, and None when it keeps things again; by default it raises. A run whose
+    ``unkept`` returns continues without keeping its states and without offering its data. SAFETY: so it can be finished
     and defended on a full disk: what the opponent cannot fetch is shown on the chain, from memory.
 
     ``turns`` say who computes when: what a dispute asks for is a move, and may be asked in any thread.

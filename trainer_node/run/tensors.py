@@ -82,7 +82,7 @@ class Tensors:
         self._meant: dict[int, float] = {}
         self._idle: dict[int, Callable[[], None]] = {}
         self._waiting: dict[tuple[int, bool], float] = {}
-        """Times at which those that wait asked last, in the order in which they came: jobs, and whether they are measured."""
+        """Times of the last requests of those that wait, in order of arrival; by job and whether it is measured."""
 
     # ------------------------------------------------------------------ what jobs take
 
@@ -262,9 +262,9 @@ class Tensors:
         return self._size(self._staked() | (passing + more + _Runs([(first[0], False)]))) <= self.limit
 
     def _waits_s(self, first: tuple[int, bool]) -> float:
-        """Return for how many seconds what the first one in the line waits for has been going on by now.
+        """Return for how many seconds what the first one in the line waits for has lasted by now.
 
-        NOTE: nobody knows how long it goes on, but as long again is the least that may be expected. So what is over by
+        NOTE: nobody knows how long it lasts, but as long again is the least that may be expected. So what is over by
         then may pass: it makes the wait twice as long, at most, since what has passed itself lets nobody pass.
         """
         before = [loan for loan in self._loans if first not in loan.passed]

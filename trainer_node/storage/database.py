@@ -145,7 +145,7 @@ class Database:
             self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def check(self) -> list[str]:
-        """Return what is wrong with the file, as SQLite tells it; empty if nothing is."""
+        """Return what SQLite reports as wrong with the file; empty if nothing is."""
         with self._engine.connect() as connection:
             found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(20)")]
         return [] if found == ["ok"] else found

@@ -8,7 +8,7 @@ Where a job does not fit, what could be freed is reckoned first (`freeable`), an
 job that is only considered, the work of jobs that are over goes and nothing else. That is done beside the loop: the job
 is too large now, and looked at again in the next round.
 
-SAFETY: when the disk is full, moves come first. The ballast is dropped for the database, and a run goes on without
+SAFETY: when the disk is full, moves come first. The ballast is dropped for the database, and a run continues without
 keeping its states. Once there is room again, all is as before.
 """
 
@@ -134,7 +134,7 @@ class Keeper:
         """Return why a job may not keep so many bytes more, or None.
 
         SAFETY: a run of a stranger's job may write more than was thought, or have begun before we staked on another.
-        What is kept for a stake is never taken by what has none; such a run goes on, and keeps its roots alone.
+        What is kept for a stake is never taken by what has none; such a run continues, and keeps its roots alone.
         """
         with self._jobs:
             if job in self._staked or not self._staked:
@@ -176,7 +176,7 @@ class Keeper:
             self._making.start()
 
     def _make_way(self) -> None:
-        """Make room for the jobs that have asked for it. Errors are told; the jobs ask again."""
+        """Make room for the jobs that have asked for it. Errors are reported; the jobs ask again."""
         try:
             with self._jobs:
                 asked, self._asked = self._asked, {}
@@ -299,7 +299,7 @@ class Keeper:
         self._collecting.start()
 
     def collect(self) -> None:
-        """Collect garbage, fold the database. Errors are told and tried again the next time."""
+        """Collect garbage, fold the database. Failures are reported; the next round tries again."""
         try:
             swept = self._retention.collect(self._resting())
             self._held.recount()

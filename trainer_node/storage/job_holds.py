@@ -59,7 +59,7 @@ class Holders:
                 over.touch()
 
     def revive(self, job: int) -> None:
-        """Note that a job goes on: a reorganisation has brought it back."""
+        """Note that a job continues: a reorganisation has brought it back."""
         with self._lock, contextlib.suppress(OSError):
             over = self.folder / f"{job}{_OVER}"
             if over.exists():
@@ -73,7 +73,7 @@ class Holders:
                 (self.folder / name).unlink(missing_ok=True)
 
     def jobs(self) -> dict[int, float | None]:
-        """Return the jobs in ascending order, and since when they are over (seconds since 1970); None: they go on."""
+        """Return the jobs in ascending order, and since when they are over (seconds since 1970); None: open."""
         found = dict[int, float | None]()
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
             number, _, rest = path.name.partition(".")

@@ -188,7 +188,7 @@ class JobRunner(RunExecution):
         return None if self.known(job_id) is not None else work.program
 
     def deliver(self, job_id: int, shown: Shown) -> None:
-        """Let a job's run go on at once with its logs, which have all been shown on the chain, if it waits for them.
+        """Let a job's run continue at once with its logs, which have all been shown on the chain, if it waits for them.
 
         NOTE: a run that has failed for another reason keeps its delay.
         """
@@ -295,7 +295,7 @@ class JobRunner(RunExecution):
         return self._apart(act) if work.ours else self._restores.submit(act)
 
     def _begin_run(self, work: Work) -> Future[RunClaim]:
-        """Begin a run, or go on with it, among the others."""
+        """Begin a run, or continue with it, among the others."""
         return self._runs.submit(work.share, partial(self._train, work), self._to_do_s(work))
 
     def _memory_wanted(self) -> bool:
@@ -367,7 +367,7 @@ class JobRunner(RunExecution):
             self._tensors.keep(work.job.id)
 
     def _bring_back(self, work: Work) -> None:
-        """Begin to restore a run from the disk, if that goes on no more."""
+        """Begin to restore a run from the disk, if that continues no more."""
         if work.restored is not None and work.restored.done():
             self._outcomes.result(work, work.restored)
             work.restored = None

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Outcomes:
-    """Judges futures of works. ``clock`` gives the seconds of delays. ``too_long`` is told of a first step that took
+    """Judges futures of works. ``clock`` gives the seconds of delays. ``too_long`` gets a first step that took
     too long, and returns whether it is tried again; ``work_of`` returns the work of a job, or None."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Outcomes:
         return None
 
     def wait(self, work: Work, short: MemoryShort) -> None:
-        """Ask for memory again soon, or tell once that a job is left to others, and look at it again later.
+        """Ask for memory again soon, or report once that a job is left to others, and look at it again later.
 
         NOTE: nothing has failed, so the next delay is not longer.
         """
@@ -114,7 +114,7 @@ class Outcomes:
         work.short = None if short.waits else str(short)
 
     def lost(self, work: Work) -> None:
-        """Let a package be fetched again, if that goes on no more."""
+        """Let a package be fetched again, if that continues no more."""
         if work.package is not None and work.package.done():
             work.package = None
 
@@ -148,7 +148,7 @@ class Outcomes:
         if topic not in self._problems.topics():
             _log.error("job.not_kept", job=job_id, reason=str(error))
         self._metrics.add("failures", "disk")
-        told = f"the run goes on, but its data are not kept: {error}"
+        told = f"the run continues, but its data cannot be saved: {error}"
         ours = not isinstance(error, RoomKept) or (work is not None and work.ours)
         self._problems.job(job_id, "disk", told, ours=ours)
 

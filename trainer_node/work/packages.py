@@ -93,7 +93,7 @@ class Work:
     """The period that its package serves; `wait` is the budget for that."""
     wait: Budget | None = None
     left: str | None = None
-    """Why we have left the job to others, once that is told."""
+    """Reason for leaving the job to others, once that is reported."""
     short: str | None = None
     """Why there is no memory for the job."""
     trials: int = 0

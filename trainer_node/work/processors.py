@@ -50,7 +50,7 @@ class Processors:
     @contextlib.contextmanager
     def share(self, mine: Share | None = None) -> Iterator[Callable[[], bool]]:
         """Wait for the processors, and have them. What it gives is to be called after each step: it lets others go
-        first, and returns whether ``mine`` was told to leave."""
+        first, and returns whether ``mine`` was asked to leave."""
         mine = Share() if mine is None else mine
         with self._changed:
             self._take(mine)
@@ -93,6 +93,6 @@ class Processors:
             if not mine.leaves and all(one.rank >= mine.rank for one in self._waiting):
                 return False
             self._give(mine)
-            # NOTE: one that leaves waits for nothing, and others go on while it writes its state.
+            # NOTE: one that leaves waits for nothing, and others continue while it writes its state.
             self._take(mine)
             return mine.leaves

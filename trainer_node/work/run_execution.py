@@ -51,14 +51,14 @@ from .packages import Work
 
 PROGRESS_S = 0.5
 """Least seconds between two reports of progress. A long run reports more rarely: each hundredth of its time so far."""
-MAX_TOLD = 100
+MAX_LOGGED = 100
 """Number of forged entries of a job's logs that are reported."""
 
 _log = structlog.get_logger(__name__)
 
 
 class RunExecution:
-    """Computes runs for `job_runner.JobRunner`, whose parameters these are. ``unkept`` returns who is told what the
+    """Computes runs for `job_runner.JobRunner`, whose parameters these are. ``unkept`` returns who receives what the
     disk refuses of a job's run (`Replay`), ``others_wait`` whether another run waits for the place of one that
     computes."""
 
@@ -124,7 +124,7 @@ class RunExecution:
         """Return the backend for a job's operators. ``log_source`` has the job's rounding logs, if any."""
         if log_source is None:
             return self._backend(job.program.mode)
-        rounding, tell = Rounding.of(job.program.mode), _tell_ignored(job.id)
+        rounding, tell = Rounding.of(job.program.mode), _log_ignored(job.id)
         return Rounded(rounding, log_source, self._evaluator(), tell, self._thresholds)
 
     def _log_source(self, work: Work, program: Program) -> RunLogs | None:
@@ -175,7 +175,7 @@ class RunExecution:
         )
         reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
         if checkpoints.last:
-            # NOTE: a run that goes on is told of at once, and so is one that an earlier job has computed to its end.
+            # NOTE: a run that resumes is reported at once, and so is one that an earlier job has computed to its end.
             self._board.put(reporter.report({}, checkpoints.last))
         began = told = time.monotonic()
 
@@ -219,18 +219,18 @@ def reports(began: float, told: float, now: float) -> bool:
     return now - told >= max(PROGRESS_S, (now - began) / 100)
 
 
-def _tell_ignored(job: int) -> Callable[[int, int, int], None]:
+def _log_ignored(job: int) -> Callable[[int, int, int], None]:
     """Return a function that logs each ignored entry of a job's logs. An honest trainer writes none.
 
-    SAFETY: a forger may put one into every node of every step, so `MAX_TOLD` bounds what we write to our disk.
+    SAFETY: a forger may put one into every node of every step, so `MAX_LOGGED` bounds what we write to our disk.
     """
     told = 0
 
     def tell(step: int, node: int, element: int) -> None:
         nonlocal told
         told += 1
-        if told <= MAX_TOLD:
-            _log.warning("log.forged", job=job, step=step, node=node, element=element, last=told == MAX_TOLD)
+        if told <= MAX_LOGGED:
+            _log.warning("log.forged", job=job, step=step, node=node, element=element, last=told == MAX_LOGGED)
 
     return tell
 

@@ -2,7 +2,7 @@
 
     line      waits for a place; what was begun of it is on disk
     place     is in progress: the run has its tensors in memory, and shares the processors (`processors`) at each step
-    left      gave its place to another that has had less time, and goes on later from the state that it has kept
+    left      gave its place to another that has had less time, and continues later from the state that it has kept
 
 INVARIANT: a stranger's run takes from another no more time than the other takes itself, and some seconds: so a run of
 milliseconds is done though one of hours has begun. SAFETY: a run on which our stake rests waits for no place, and goes
