@@ -270,7 +270,7 @@ _EXACT = {
 def exactly(data: Mapping[str, Array]) -> dict[str, Array]:
     """Return tensors and lists as arrays, smaller integers as i64 and float16 as f32, which changes no value.
 
-    Numbers in lists are f32, as torch.tensor takes them. Raises CaptureError for what is no array.
+    Numbers in lists are f32, as torch.tensor takes them. Raises CaptureError for what is not an array.
     """
     if not isinstance(data, Mapping):
         raise CaptureError(f"data is {type(data).__name__}; it must be a mapping of names to arrays")

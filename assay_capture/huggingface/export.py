@@ -78,7 +78,7 @@ def check_export(bundle: Bundle, folder: Path) -> None:
     """Raise InvalidInput or InvalidEncoding if `export` would, for any state of the program."""
     if INDEX not in bundle.extras:
         raise InvalidInput(
-            f"{bundle.name} is no model of transformers or peft, or was built by another version; write the state "
+            f"{bundle.name} is not a model of transformers or peft, or was built by another version; write the state "
             "itself as safetensors, or build the bundle again"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -43,7 +43,7 @@ _OURS = ("transformers.trainer", "transformers.trainer_seq2seq", "trl.trainer.sf
 class TrainerLoss(Objective):
     """Computes what `trainer.compute_loss` would, without what it only reports.
 
-    `constants` are entries of every batch that are no tensors (return_loss=True); the model gets them as they are.
+    `constants` are entries of every batch that are not tensors (return_loss=True); the model gets them as they are.
     """
 
     trainer: Any

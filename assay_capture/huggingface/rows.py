@@ -73,7 +73,7 @@ class Collected:
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def add(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        """Take one step's batches. Raises CaptureError for entries that are no arrays of examples."""
+        """Take one step's batches. Raises CaptureError for entries that are not arrays of examples."""
         self.taken.append([self._numbers(part) for part in parts])
 
     def _numbers(self, part: Mapping[str, Any]) -> list[int]:

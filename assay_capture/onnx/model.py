@@ -66,7 +66,7 @@ class Graph:
 def read(path: Path, supported: Callable[[str], bool]) -> Graph:
     """Read a model. `supported` says which operators have rules.
 
-    Raises InvalidInput or CaptureError for a file that is no model, Unsupported (naming operator and remedy) for a
+    Raises InvalidInput or CaptureError for a file that is not a model, Unsupported (naming operator and remedy) for a
     feature without support.
     """
     data = read_plain(path, MAX_FILE_BYTES, "keep its tensors in a file beside it")
