@@ -166,7 +166,7 @@ class Graph:
             parts.append(f'<a href="{link}{number}">{group}</a>' if link and number != node else group)
         words = f"operator {node} with what it reads and what reads it, {len(at)} operators"
         drawing = svg(width, height, "".join(parts), words, "graph", "graph")
-        # NOTE: links in it are for everybody, so it is no picture but a group.
+        # NOTE: links in it are for everybody, so it is not a picture but a group.
         return Markup(str(drawing).replace('role="img"', 'role="group"', 1)), left_out
 
     # ------------------------------------------------------------------ the rest
