@@ -137,7 +137,7 @@ def _fault(text: str) -> Fault:
         return Fault(text)
     except ValueError:
         close = did_you_mean(text, Fault)
-        raise typer.BadParameter(f"{text[:40]!r} is no lie{close}; lies are {', '.join(Fault)}") from None
+        raise typer.BadParameter(f"{text[:40]!r} is not a lie{close}; lies are {', '.join(Fault)}") from None
 
 
 FaultOption = Annotated[
