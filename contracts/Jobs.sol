@@ -149,7 +149,7 @@ contract Jobs is DataAvailabilityHook {
         if (claim.collected) revert AlreadyCollected(jobId, number);
 
         claim.collected = true;
-        // NOTE: a refutation that has not lost is no claim of the accepted root.
+        // NOTE: a refutation that has not lost is not a claim of the accepted root.
         bool accepted = job.ended == JobPhase.Accepted && group.refutes == 0;
         uint256 amount = claim.stake + (accepted ? _share(job, group, claim) : 0);
         emit Collected(jobId, claim.owner, number, amount);

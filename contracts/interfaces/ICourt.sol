@@ -9,7 +9,7 @@ import {IExaminer, Inputs, Opening} from "./IExaminer.sol";
 import {Record} from "./IReferee.sol";
 import {ITimed} from "./ITimekeeper.sol";
 
-/// @notice The stage of a trial. The zero state is no trial.
+/// @notice The stage of a trial. The zero state is not a trial.
 ///
 ///     Outputs ──▶ Walk ──▶ Leaf ──▶ Post ──▶ Answer ──▶ Step ──▶ Done       (Done is reached from every stage)
 ///                                     ▲────────┘

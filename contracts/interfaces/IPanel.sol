@@ -5,7 +5,7 @@ import {Dispute} from "./ICourt.sol";
 import {Record} from "./IReferee.sol";
 import {ITimed} from "./ITimekeeper.sol";
 
-/// @notice The phase of a hearing. The zero state is no hearing.
+/// @notice The phase of a hearing. The zero state is not a hearing.
 ///
 ///     verifiers       Voting ──threshold──▶ Ruled ──nobody appeals──▶ Done
 ///                       └──no threshold──▶ Trial ◀──appeal──┘

@@ -8,7 +8,7 @@ import {IPanel} from "./IPanel.sol";
 import {ITimed} from "./ITimekeeper.sol";
 import {Program} from "./JobTypes.sol";
 
-/// @notice The phase of a match. The zero state is no match.
+/// @notice The phase of a match. The zero state is not a match.
 ///
 ///     Walk ──▶ Refine ──▶ Walk ──▶ Open ──▶ Hearing ──▶ Done        (Done is reached from every phase)
 enum Phase {

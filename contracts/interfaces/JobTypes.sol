@@ -82,7 +82,7 @@ struct Refutation {
     string uri;
 }
 
-/// @notice The phase of a job. The zero state is no job.
+/// @notice The phase of a job. The zero state is not a job.
 enum JobPhase {
     None,
     Training,
