@@ -231,7 +231,7 @@ class _Form:
 
 
 def _as_node(graph: Graph, operand: Operand) -> Operand:
-    """Return the operand, or a copy node of it if it is no node's output, since only nodes update slots."""
+    """Return the operand, or a copy node of it if it is not a node's output, since only nodes update slots."""
     if operand.kind == Kind.NODE:
         return operand
     type_ = graph.type_of(operand)

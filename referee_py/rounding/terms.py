@@ -64,7 +64,7 @@ def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, positions: I64) -> 
             return _conv2d_weight_grad(dy, x, attrs, positions)
         case "scatter_add", (base, idx, src):
             return _scatter_add(base, idx, src, positions)
-    raise InvalidInput(f"{name} of {len(inputs)} inputs is no sum of products")
+    raise InvalidInput(f"{name} of {len(inputs)} inputs is not a sum of products")
 
 
 def _digits(numbers: I64, shape: Sequence[int]) -> list[I64]:
