@@ -128,7 +128,7 @@ class ClaimedRun:
     def identity(self) -> str:
         """The claim as 64 hexadecimal digits: SHA-256 of "Assay claim 1" ‖ program hash ‖ run root ‖ logs.
 
-        SAFETY: a root alone is no claim. The same root can be claimed of another program, or with other logs.
+        SAFETY: a root alone is not a claim. The same root can be claimed of another program, or with other logs.
         """
         return hashlib.sha256(b"Assay claim 1" + self.terms.hash() + self.root + self.logs).hexdigest()
 

@@ -1,6 +1,6 @@
 """Coverage of a run by the receipts of many auditors: the intervals that were checked, and by how many keys.
 
-SAFETY: a key costs nothing, so a number of keys is no number of people, and the liar may own all of them. Whoever
+SAFETY: a key costs nothing, so a number of keys is not a number of people, and the liar may own all of them. Whoever
 counts names the auditors that he believes.
 """
 

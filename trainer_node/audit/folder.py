@@ -77,7 +77,7 @@ def _check(path: Path) -> None:
         found = b""
     if not hmac.compare_digest(found, _seal(path).encode()):
         raise InvalidInput(
-            f"{path} is no folder that an audit of yours has made here, so what it holds does not count; name another "
+            f"{path} is not a folder that an audit of yours has made here, so its files do not count; name another "
             "folder with --out"
         )
 

@@ -84,7 +84,7 @@ class Location:
             if stat.S_ISREG(os.fstat(number).st_mode):
                 return os.fdopen(number, "rb")
             os.close(number)
-        raise Unavailable(f"{path} is no regular file")
+        raise Unavailable(f"{path} is not a regular file")
 
     def _timeout(self, limit: int) -> Any:
         import aiohttp

@@ -36,7 +36,7 @@ TYPES = {"Receipt": [{"name": name, "type": kind} for name, kind in _FIELDS.item
 
 def _checksummed(text: str) -> str:
     if not is_checksum_address(text):
-        raise ValueError("is no address with its checksum")
+        raise ValueError("is not an address with its checksum")
     return text
 
 

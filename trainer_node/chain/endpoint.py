@@ -100,7 +100,7 @@ class Endpoint:
             found = quantity(answer["result"])
         except (KeyError, TypeError, ValueError) as error:
             raise self.failed(
-                RpcCorrupt(f"RPC {self.name}: eth_chainId: {answer!s:.200} is no id")
+                RpcCorrupt(f"RPC {self.name}: eth_chainId: {answer!s:.200} is not an id")
             ) from error
         if found != self._chain_id:
             raise self.failed(

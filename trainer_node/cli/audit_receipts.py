@@ -138,7 +138,7 @@ def _open(run: str, cache: Path, root: bytes | None) -> PublishedRun:
 def _address(text: str) -> str:
     if not is_address(text.strip()):
         raise InvalidInput(
-            f"--auditors: {text.strip()[:60]!r} is no address; write 0x and 40 hexadecimal digits"
+            f"--auditors: {text.strip()[:60]!r} is not an address; write 0x and 40 hexadecimal digits"
         )
     return str(to_checksum_address(text.strip()))
 

@@ -75,7 +75,7 @@ _MODE: dict[str, Any] = {
         int, "--samplers", "With --check share: honest challengers of a job that check shares, you included."
     ),
     "max_check_cpu_h": _option(float, "--max-cpu-hours", "Limit on checking a part of one job; 0 is none."),
-    "max_check_bytes": _option(int, "--max-fetch", "Bytes to fetch for a part of one job; 0 is no limit."),
+    "max_check_bytes": _option(int, "--max-fetch", "Bytes to fetch for a part of one job; 0 means no limit."),
     "max_watch_eth": _option(
         float,
         "--max-watch",

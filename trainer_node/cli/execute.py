@@ -55,7 +55,9 @@ def run_command(
     save: Annotated[Path | None, typer.Option(help="Where to write the state, as safetensors.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for states and metrics.jsonl: what --resume needs to continue after a stop."),
+        typer.Option(
+            help="Folder for states and metrics.jsonl: what --resume needs to continue after a stop."
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out, or begin it if there is none.")
@@ -285,7 +287,9 @@ def _check_place(folder: Path) -> None:
     """Raise InvalidInput if nothing can be written into a folder, or the folder cannot be made."""
     place = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise InvalidInput(f"{place} is no folder that can be written to; name another place than {folder}")
+        raise InvalidInput(
+            f"{place} is not a folder that can be written to; name another place than {folder}"
+        )
 
 
 def _save(bundle: Bundle, state: State, path: Path, job: Path) -> Path:

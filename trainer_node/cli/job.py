@@ -143,7 +143,7 @@ def post(
     for address in verifiers:
         if not is_checksum_address(address):
             raise InvalidInput(
-                f"--verifier {address} is no address with its checksum; `assay verifier list` shows them"
+                f"--verifier {address} is not an address with its checksum; `assay verifier list` shows them"
             )
     if court_only and (verifiers or threshold):
         raise InvalidInput("--court-only means without verifiers; leave out --verifier and --threshold")

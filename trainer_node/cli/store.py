@@ -120,7 +120,7 @@ def verify(
 def _root(settings: Settings) -> Path:
     root = settings.data_dir / "artifacts"
     if not root.is_dir():
-        raise InvalidInput(f"{root} is no store: name a node's data directory with --data-dir")
+        raise InvalidInput(f"{root} is not a store: name a node's data directory with --data-dir")
     return root
 
 

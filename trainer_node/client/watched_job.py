@@ -23,7 +23,7 @@ from ..observe.run_reports import MAX_REPORT_BYTES, Report
 TIMEOUT_S = 5.0
 """Longest wait for the next bytes of a report; the whole of it may take twice as long."""
 MAX_LEFT_S = 1e11
-"""3,000 years. A rate that gives more says nothing, and infinity is no number of JSON."""
+"""3,000 years. A rate that gives more says nothing, and infinity is not a number of JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _CONTENTS = (JOB, "program.cbor", "labels.json", "extras", "artifacts")
 MAX_EXTRAS = 64
 MAX_EXTRA_BYTES = 64 << 20
 EXTRA_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""Names of extras. SAFETY: in a bundle they are no paths; where they become paths, they cannot leave their folder."""
+"""Names of extras. SAFETY: in a bundle they are not paths; where they become paths, they cannot leave their folder."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _check_folder(folder: Path, program_file: str) -> None:
         if other:
             raise InvalidInput(f"{folder} holds the bundle of another program, {name[:80]!r}; {remedy}")
     elif not made(folder, BY) and (held := [name for name in _CONTENTS if (folder / name).exists()]):
-        raise InvalidInput(f"{folder} is no bundle and holds {held[0]!r}; {remedy}")
+        raise InvalidInput(f"{folder} is not a bundle and holds {held[0]!r}; {remedy}")
 
 
 def _check_count(extras: Mapping[str, bytes]) -> None:

@@ -172,7 +172,9 @@ class RunFolder:
         try:
             return Claim.model_validate_json(path.read_bytes())
         except (FileNotFoundError, ValueError) as error:
-            raise InvalidInput(f"{path} is no claim; finish the run first, with --resume: {error}") from error
+            raise InvalidInput(
+                f"{path} is not a claim; finish the run first, with --resume: {error}"
+            ) from error
 
     def close(self) -> None:
         self.metrics.close()
@@ -252,7 +254,8 @@ def _identify(path: Path, wanted: dict[str, object], resume: bool) -> None:
         # SAFETY: a run cuts its metrics and drops states, and what it finds may be somebody else's.
         if foreign := [name for name in _CONTENTS if (path.parent / name).exists()]:
             raise InvalidInput(
-                f"{path.parent} is no folder of a run, and holds {', '.join(foreign)}; name another folder"
+                f"{path.parent} was not made by `assay program run` and contains {', '.join(foreign)}; "
+                "choose another --out"
             )
         write_plain(path, json.dumps(wanted, indent=1) + "\n")
         return

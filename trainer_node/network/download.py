@@ -204,7 +204,7 @@ class Downloads:
 
 
 def _check_length(response: httpx.Response, size: int, name: Name) -> None:
-    """Raise _TryAgain for a broken download. NOTE: that is no lie; the transport misses it if there is no length."""
+    """Raise _TryAgain for a broken download. NOTE: that is not a lie; the transport misses it if there is no length."""
     length = response.headers.get("Content-Length", "")
     if length.isdecimal() and int(length[:20]) != size:
         raise _TryAgain(f"{name} broke off after {size} of {length[:20]} bytes")

@@ -25,7 +25,7 @@ class Notifier:
         """Take the address, or that of the environment. Raises ConfigError if it is none."""
         given = os.environ.get(_VARIABLE, "") if address is None else address
         if given and given[0] not in "/@":
-            raise ConfigError(f"${_VARIABLE} = {given[:80]!r} is no socket; unset it")
+            raise ConfigError(f"${_VARIABLE} = {given[:80]!r} is not a socket; unset it")
         self._address = "\0" + given[1:] if given.startswith("@") else given
         self._status = ""
 

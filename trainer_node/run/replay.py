@@ -141,7 +141,7 @@ class Replay:
         due: Callable[[], bool] = bool,
     ) -> RunClaim:
         """Return the claim. After each step, call ``on_step`` with its number; then ``due``, which returns whether to
-        keep the state though the step is no checkpoint; then ``stop``, which returns whether to stop.
+        keep the state though the step is not a checkpoint; then ``stop``, which returns whether to stop.
 
         Raises Interrupted when asked to stop; the state is kept. INVARIANT: a checkpoint is recorded after its tensors
         are on disk, and after ``on_step`` has returned. So after a crash at any moment, the run resumes at the last

@@ -35,7 +35,7 @@ class Limits(BaseModel):
     peer_s: float = Field(default=600.0, gt=0)
     """Seconds a day that it may take for that."""
     store_bytes: int = Field(default=0, ge=0)
-    """Disk space for all artifacts; 0 is no limit but the disk."""
+    """Disk space for all artifacts; 0 means no limit but the disk."""
     log_bytes: int = Field(default=16 << 30, ge=1 << 20)
     """Disk space for the rounding logs of one run."""
     exact_slowdown: float = Field(default=4.0, ge=1)
@@ -70,7 +70,7 @@ class Policy(BaseModel):
     programs: tuple[Annotated[str, AfterValidator(_hash)], ...] = Field(default=(), max_length=1000)
     """Program hashes that the node works on; none named: all."""
     max_open_jobs: int = Field(default=0, ge=0)
-    """Jobs that may hold stakes or reserves of the node at the same time; 0 is no limit."""
+    """Jobs that may hold stakes or reserves of the node at the same time; 0 means no limit."""
     max_gas_loss_eth: float | None = Field(default=None, ge=0, le=1e12)
     """For a challenger: gas that it pays in one job for moves that win it nothing. Not set: nothing in the mode
     challenge, no limit in the mode defend, whose purpose that is."""

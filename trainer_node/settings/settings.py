@@ -138,7 +138,7 @@ class Settings(BaseSettings):
     finality: Finality = "confirmations"
     """Blocks that count: those with `confirmations` on top, or those with the chain's tag safe or finalized."""
     max_head_age_s: float = Field(-1, ge=-1, le=DAY_S)
-    """Age of the chain's newest block above which nothing is staked; 0 is no limit, -1 means 0 on a development chain,
+    """Age of the chain's newest block above which nothing is staked; 0: no limit, -1 means 0 on a development chain,
     elsewhere 20 blocks and 2 minutes at least."""
     block_s: float = Field(-1, ge=-1, le=3600)
     """Seconds from a block to the next; -1 means 0 on a development chain, 12 elsewhere."""
@@ -157,7 +157,7 @@ class Settings(BaseSettings):
     allow_probable_bounds: bool = False
     """Take rounded-f64 jobs with probable bounds. SAFETY: the author of the data can make an honest result wrong."""
     max_stake_eth: float = Field(default=0, ge=0, le=1e12)
-    """Largest stake on one job; 0 is no limit."""
+    """Largest stake on one job; 0 means no limit."""
     max_watch_eth: float = Field(default=0, ge=0, le=1e12)
     """Largest stake of a challenger on watching one job for its bounty; 0 watches none."""
     check: str = Field(default="all", pattern=r"^(all|share|sample:(0?\.\d*[1-9]\d*|1))$")
@@ -166,9 +166,9 @@ class Settings(BaseSettings):
     samplers: int = Field(default=1, ge=1, le=10_000)
     """Number of honest challengers that check shares of a job, this one included: the more, the less each checks."""
     max_check_cpu_h: float = Field(default=0, ge=0, le=1e6)
-    """Hours of processors for checking a part of one job; 0 is no limit."""
+    """Hours of processors for checking a part of one job; 0 means no limit."""
     max_check_bytes: int = Field(default=0, ge=0)
-    """Bytes to fetch for checking a part of one job; 0 is no limit."""
+    """Bytes to fetch for checking a part of one job; 0 means no limit."""
     max_data_requests_eth: float = Field(default=-1, ge=-1, le=1e12)
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing, and -1
     follows the price of gas and what the job is worth."""
@@ -234,7 +234,7 @@ class Settings(BaseSettings):
 
     @property
     def max_stake(self) -> int:
-        """`max_stake_eth` in wei; 0 is no limit."""
+        """`max_stake_eth` in wei; 0 means no limit."""
         return int(self.max_stake_eth * 10**18)
 
     @property
@@ -249,7 +249,7 @@ class Settings(BaseSettings):
 
     @property
     def max_gas_loss(self) -> int | None:
-        """Wei that a challenger's gas for other parties may cost in one job; None is no limit."""
+        """Wei that a challenger's gas for other parties may cost in one job; None means no limit."""
         limit = self.policy.max_gas_loss_eth
         if limit is None:
             return None if self.mode is Mode.DEFEND else 0

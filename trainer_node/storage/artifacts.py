@@ -132,7 +132,7 @@ def encode_tensor_header(array: Array) -> bytes:
 
 
 def decode_tensor_header(head: bytes) -> tuple[Dtype, tuple[int, ...], int] | None:
-    """Return ``(dtype, shape, header bytes)``, or None if ``head`` is too short. Raises Corrupt if it is no header."""
+    """Return ``(dtype, shape, header bytes)``, or None if ``head`` is too short. Raises Corrupt for anything else."""
     if len(head) < 2:
         return None
     code, rank = head[0], head[1]

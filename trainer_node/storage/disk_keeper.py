@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Keeper:
-    """The keeper of one data directory. ``store_bytes`` bounds the store; 0 is no limit. Safe for several threads."""
+    """Keeper of one data directory. ``store_bytes`` bounds the store; 0 means no limit. Safe for several threads."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ def made(folder: Path, by: str) -> bool:
 def check(folder: Path, by: str) -> None:
     """Raise InvalidInput for a folder that `emptied` would refuse."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise InvalidInput(f"{folder} is no folder; move it away, or name another folder")
+        raise InvalidInput(f"{folder} is not a folder; move it away, or name another folder")
     if folder.exists() and not made(folder, by) and (held := sorted(folder.iterdir())):
         raise InvalidInput(
             f"{folder} was not made by `{by}` and holds {held[0].name!r}, so it is not emptied; move it away, or name "

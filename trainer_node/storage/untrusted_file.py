@@ -17,7 +17,7 @@ def read_plain(path: Path, limit: int, remedy: str = "get or make it again") -> 
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            raise InvalidInput(f"{path} is no file of at most {limit} bytes; {remedy}")
+            raise InvalidInput(f"{path} is not a file of at most {limit} bytes; {remedy}")
         return file.read(limit)
 
 

@@ -2,7 +2,7 @@
 report in the log, in the metrics and by /readyz.
 
 NOTE: what others do not serve, or what is unsound, is not our failure, unless we have staked on the job. What this
-machine lacks (memory, disk) is no failure of the job.
+machine lacks (memory, disk) is not a failure of the job.
 """
 
 from __future__ import annotations

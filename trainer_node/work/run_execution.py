@@ -230,7 +230,9 @@ def _log_ignored(job: int) -> Callable[[int, int, int], None]:
         nonlocal told
         told += 1
         if told <= MAX_LOGGED:
-            _log.warning("log.forged", job=job, step=step, node=node, element=element, last=told == MAX_LOGGED)
+            _log.warning(
+                "log.forged", job=job, step=step, node=node, element=element, last=told == MAX_LOGGED
+            )
 
     return tell
 

@@ -90,7 +90,7 @@ def test_a_bomb_is_refused_by_what_it_declares(folder: Path) -> None:
 )
 def test_a_file_that_is_no_image_is_refused(content: bytes, folder: Path) -> None:
     (folder / "cat" / "bad.png").write_bytes(content)
-    refused(folder, r"bad\.png is no readable image")
+    refused(folder, r"bad\.png is not a readable image")
 
 
 def test_a_truncated_image_is_refused(folder: Path) -> None:

@@ -43,7 +43,7 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
         (
             "x.jsonl",
             b'{"text": "a"}\n{"text\n',
-            "line 2 is no JSON: EOF while parsing a string at character 6; write",
+            "line 2 is not JSON: EOF while parsing a string at character 6; write",
         ),
         ("x.jsonl", '{"text": "a"}'.encode("utf-16"), "UTF-16 or UTF-32.*save it as UTF-8"),
         ("x.jsonl", '{"text": "a"}'.encode("utf-16-le"), "UTF-16 or UTF-32.*save it as UTF-8"),
@@ -52,7 +52,7 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
         ("x.csv", b"text\na,b\n", "line 2 has more cells than the 1"),
         ("x.jsonl", b"[" * 100_000, "line 1"),
         ("x.jsonl", b"\n", "no rows in"),
-        ("x.csv", b"text\n\xff\xfe\n", "is no CSV in UTF-8"),
+        ("x.csv", b"text\n\xff\xfe\n", "is not CSV in UTF-8"),
         ("x.parquet", b"PAR1", "no Parquet file"),
     ],
 )

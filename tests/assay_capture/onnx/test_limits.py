@@ -86,5 +86,5 @@ def test_a_tensor_beyond_a_limit_is_refused(name: str, tmp_path: Path) -> None:
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     """Opening it would wait for somebody who writes to it."""
     os.mkfifo(tmp_path / "model.onnx")
-    with pytest.raises(InvalidInput, match="is no file of at most"):
+    with pytest.raises(InvalidInput, match="is not a file of at most"):
         load(tmp_path / "model.onnx")

@@ -106,7 +106,7 @@ def test_who_was_late_once_is_still_the_one_of_our_chain(pair: Bench, agree: int
         assert pair.endpoints.apart == {quick}
         pair.web3.eth.get_balance(WHO)  # type: ignore[arg-type]
         assert pair.endpoints.source is right
-    assert (view.doubt is None) == (agree == 1), "the fork is no vote, for or against"
+    assert (view.doubt is None) == (agree == 1), "the fork is not a vote, for or against"
     assert quick.name in " ".join(view.problems)
 
 

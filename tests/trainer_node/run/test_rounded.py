@@ -154,7 +154,7 @@ class TestWhoeverFollows:
             lambda *where: told.append(where),
         )
         claim = own.train()
-        assert (claim.root, claim.logs != plain.logs) == (plain.root, True), "step 7 is no checkpoint"
+        assert (claim.root, claim.logs != plain.logs) == (plain.root, True), "step 7 is not a checkpoint"
         assert own.step_tree(7).root != honest.replay().step_tree(7).root, "its records name the log"
         assert set(told) == {(7, near.TIES, 2)}
         assert checkpoints.found[-1].slots == honest.checkpoints.found[-1].slots, (

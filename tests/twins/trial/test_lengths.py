@@ -29,7 +29,7 @@ def window(kernel: int) -> Attrs:
 @pytest.mark.timeout(280)
 @pytest.mark.parametrize(("side", "element"), [(1, 0), (24, 300)])
 def test_a_window_of_2_to_the_48_taps(side: int, element: int, start_anvil: Callable[..., Anvil]) -> None:
-    """A kernel runs it at once, and so does the honest side: taps outside of the plane are no steps."""
+    """A kernel runs it at once, and so does the honest side: taps outside of the plane are not steps."""
     stand = Stand(start_anvil())
     x = np.random.default_rng(2).standard_normal((1, 1, side, side)).astype(np.float32)
     attrs = window(LARGE)

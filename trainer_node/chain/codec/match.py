@@ -40,7 +40,7 @@ def match_call(move: Move, state: MatchState, terms: MatchTerms) -> Made:
 
 
 def match_move(function: str, arguments: Sequence[Any]) -> Move | None:
-    """Return the move of a decoded call; None if the function is no move. Raises InvalidEncoding."""
+    """Return the move of a decoded call; None if the function is not a move. Raises InvalidEncoding."""
     found = _MOVES.decode(function, arguments)
     return found and found[0]
 
