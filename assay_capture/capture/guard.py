@@ -1,4 +1,4 @@
-"""The guard: a first step of the program beside a first step of eager PyTorch, on the first batch.
+"""The guard: compares a first step of the program with one of eager PyTorch, on the first batch.
 
 Tracing can drop an effect silently: a write behind PyTorch's back, a decomposition or a rule that is wrong. So
 loss and gradients are compared before anybody pays for a run. Dropout is left out on both sides, since the two draw

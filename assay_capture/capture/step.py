@@ -63,7 +63,7 @@ def capture(
                 loss, every array is given by keyword
     order       i64 [steps, batch]: `order[t-1]` lists the examples of step t
     tables      f32 [steps, accumulate] by name: a number for each step and part of its batch, which the objective gets
-                beside the arrays
+                next to the arrays
     initial     replaces parameters and buffers by name; the others start with the module's values
     seed        of dropout, below 2^64
     accumulate  number of parts into which the batch is split; their gradients (and losses) are averaged

@@ -63,7 +63,7 @@ class Objective:
 
     @property
     def beside(self) -> Any:
-        """An object beside the module that may have a state of its own."""
+        """An object other than the module that may have a state of its own."""
         return self.loss
 
     def __call__(self, forward: Callable[..., Any], batch: Mapping[str, torch.Tensor]) -> Any:

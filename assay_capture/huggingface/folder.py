@@ -240,7 +240,7 @@ def _check_config(folder: Path) -> None:
                 )
     if (folder / "adapter_config.json").exists():
         raise InvalidInput(
-            f"{folder} holds an adapter beside the model (adapter_config.json), which would be loaded, too; move it "
+            f"{folder} holds an adapter next to the model (adapter_config.json), which would be loaded, too; move it "
             "away, or merge it with merge_and_unload() and save_pretrained"
         )
 

@@ -17,7 +17,7 @@ _TASKS = {
 }
 _MAX_RANK, _MAX_ALPHA = 1 << 16, 1e9
 _HEAD = {"image-classification": ["classifier"]}
-"""Heads that are trained beside the adapters, for tasks that peft does not know."""
+"""Heads that are trained along with the adapters, for tasks that peft does not know."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Configurations without what would have the library fetch and run code, or load something else than is beside them."""
+"""Configurations without entries that have the library fetch and run code, or load other files than their own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Pass 3: each ATen operator of the traced graph becomes nodes of the operator set.
 
-The rules are in the modules beside this one, one function for each operator:
+The rules are in the modules next to this one, one function for each operator:
 
     @lowers("aten.mm.default")
     def mm(c: Context, a: Ref, b: Ref) -> Ref: ...

@@ -46,7 +46,7 @@ def as_optimizer(
         )
     if scheduler is not None:
         raise CaptureError(
-            f"a scheduler beside {type(optimizer).__name__}, which has a rate of its own; "
+            f"a scheduler for {type(optimizer).__name__}, which has a rate of its own; "
             "give the rates as a list with one number for each step, or use an optimizer of torch.optim"
         )
     return optimizer
