@@ -71,7 +71,7 @@ class Network:
         self.rpc_url = ""
 
     def __enter__(self) -> Self:
-        # NOTE: no file: what is in the folder is removed, and what is beside it is not ours.
+        # NOTE: no file: what is in the folder is removed, and what is next to it is not ours.
         name = hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()
         self._lock.enter_context(exclusive_name(f"network/{name}", f"the folder {self.folder}"))
         try:
