@@ -4,7 +4,7 @@ contest       repops against torch: the tables of the next three
 contractions  matrix products and convolutions
 kernels       the other operators
 composites    fused expressions
-exact         the mode exact beside torch and repops-f32
+exact         the mode exact, torch and repops-f32
 steps         a training step against eager torch, and the extra time of a commitment
 commitments   hashing
 disputes      transactions and gas, from the demonstration and from the contracts' gas snapshots

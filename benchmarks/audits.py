@@ -6,7 +6,7 @@ publish   trains it with the lie, and keeps all checkpoints
 audit     all intervals, in one process and in two, in turns; with --ray on two machines of a cluster (processes of this
           machine), one of which is killed in the middle
 bound     what two processes gain that do nothing but training steps: no audit of this machine can gain more
-states    what it costs to commit to the state after a step, beside the step itself
+states    cost of a commitment to the state after a step, compared with the step itself
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The mode exact: contractions beside torch's of binary32 and binary64, sums beside those of repops-f32."""
+"""The mode exact: contractions compared with torch's of binary32 and binary64, sums with those of repops-f32."""
 
 from __future__ import annotations
 
