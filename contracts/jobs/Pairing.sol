@@ -41,7 +41,7 @@ abstract contract Pairing is Board {
     }
 
     /// @notice The refutations of a group, as group numbers in the order of arrival; those before `next` have played.
-    /// NOTE: with its length beside `next`, a group that enters reads one word.
+    /// NOTE: with its length next to `next`, a group that enters reads one word.
     struct Queue {
         uint32 next;
         uint32 length;
