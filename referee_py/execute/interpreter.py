@@ -51,7 +51,7 @@ def device_of(backend: Backend) -> Device | None:
 
 
 class Arithmetic(Protocol):
-    """Executes the nodes of a step in order, and gives what is recorded of them beside their values."""
+    """Executes the nodes of a step in order, and gives what is recorded of them besides their values."""
 
     def begin(self, step: int) -> None: ...
 
@@ -67,7 +67,7 @@ class Arithmetic(Protocol):
 
 
 class _WithoutLogs:
-    """The modes repops-f32 and exact, which record nothing beside the values."""
+    """The modes repops-f32 and exact, which record nothing besides the values."""
 
     def __init__(self, execute: Callable[..., list[Any]]) -> None:
         self._execute = execute

@@ -2,7 +2,7 @@
 
 the trainer   writes a step's log the first time it executes the step, and follows that log ever after
 all others    follow the trainer's: the log is an input of the computation, as the initial state is
-logs          Tree(LOG_RUN_TREE, [root of the step log of step 1 .. steps]).root, committed to beside the run root
+logs          Tree(LOG_RUN_TREE, [root of the step log of step 1 .. steps]).root, committed to with the run root
 """
 
 from __future__ import annotations
