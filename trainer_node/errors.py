@@ -82,7 +82,7 @@ class LogsLate(Unavailable):
 
 
 class MemoryShort(Unavailable):
-    """A job does not fit in memory beside others. ``waits``: it does once they are done; else it is left to others."""
+    """A job does not fit in memory alongside others. ``waits``: it does later; else it is left to others."""
 
     def __init__(self, reason: str, *, waits: bool) -> None:
         super().__init__(reason)

@@ -191,7 +191,7 @@ class ClaimedRun:
         if interval:
             self.slot_records(interval)
             yield
-            # SAFETY: one tensor at a time is in memory, beside those of a run that is computed meanwhile.
+            # SAFETY: one tensor at a time is in memory, besides those of a run that is computed meanwhile.
             for _ in self.slot_arrays(interval):
                 pass
             yield

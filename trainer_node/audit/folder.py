@@ -1,7 +1,7 @@
 """The folder of an audit: what was found, receipts, and a cache of what was fetched. An audit continues from it.
 
 SAFETY: what is in it counts as found by us, so it must be ours. A publisher could ship a folder with findings of his
-own beside his run, under the name that an audit takes, and unpack it over ours. So a folder and each of its findings
+own next to his run, under the name that an audit takes, and unpack it over ours. So a folder and each of its findings
 bear a seal that only this user can make: HMAC-SHA-256 of the path, and of the finding, under a key in the user's state
 folder.
 """

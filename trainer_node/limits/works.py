@@ -24,7 +24,7 @@ WORKS = (
     Work(
         "computing answers under a checkpoint",
         "a request of records or leaves of our root",
-        "one interval and its last step, however many of the 512 pieces are of it; beside the loop; reckoned with a "
+        "one interval and its last step, however many of the 512 pieces are of it; outside the loop; reckoned with a "
         "match at once, twice, before a stake, and with those of all other jobs with a stake of ours",
         "a deposit that doubles with each other open checkpoint; half of what is above the first is burned",
         "e2e/test_floods.py::test_64_leaves_of_a_checkpoint_take_its_interval_once",
@@ -104,14 +104,14 @@ WORKS = (
     Work(
         "replaying a run on our disk",
         "a claim in a posted job",
-        "begun only where it fits beside what is kept for our stakes; keeps its roots alone where that room is gone",
+        "begun only where it fits alongside what is kept for our stakes; keeps its roots alone where that room is gone",
         "a stake, or a slot of its own job",
         "N/storage/test_kept_room.py::test_a_run_that_goes_on_when_we_stake_on_another_keeps_its_roots_alone",
     ),
     Work(
         "making room on our disk for a job that is considered",
         "a posted job that does not fit",
-        "the files of each job that is over are looked at once, and swept beside the loop, every 5 s at most and only "
+        "the files of each job that is over are looked at once, and swept outside the loop, every 5 s at most and only "
         "where that is enough; results and finished runs stay",
         "the gas of posting",
         "N/storage/test_considered.py::test_a_job_that_never_fits_costs_no_file_and_no_look_at_the_store",
@@ -147,7 +147,7 @@ WORKS = (
     Work(
         "computing the moves of a trial",
         "an appeal, or silent verifiers",
-        "the longest chain of the job's operators, measured before a stake; threads beside the loop",
+        "the longest chain of the job's operators, measured before a stake; threads outside the loop",
         "the bond of an appeal, or a stake",
         "N/run/test_cost_estimate.py::test_a_trial_that_is_longer_than_the_clock_is_not_staked_on_and_the_reason_says_where",
     ),
@@ -176,7 +176,7 @@ WORKS = (
     Work(
         "what a judged operator takes once its verdict is signed",
         "an appeal, and a side that gives its trial away",
-        "reading what was kept: outputs beside inputs, executed once; twice that, with the moves, fits the appeal "
+        "reading what was kept: outputs with inputs, executed once; twice that, with the moves, fits the appeal "
         "period and with the trial the clock, or the vote is refused",
         "the bond of an appeal, or half a stake",
         "N/roles/test_verifier_under_siege.py::test_an_operator_that_takes_longer_than_the_clock_is_executed_once",
@@ -184,7 +184,7 @@ WORKS = (
     Work(
         "executing an operator on the processor before an appeal",
         "a verdict that calls our record wrong",
-        "the slowest operator, measured on a part of it before a stake where runs compute elsewhere; beside the loop, "
+        "the slowest operator, measured on a part of it before a stake where runs compute elsewhere; outside the loop, "
         "and after half of the appeal period the run's device decides alone",
         "the bonds of the verdict's signers",
         "N/roles/test_appeals.py::test_a_job_whose_appeal_period_is_too_short_for_the_processor_is_left_to_others",
@@ -279,7 +279,7 @@ WORKS = (
     Work(
         "replaying drawn intervals",
         "a claim in a posted job",
-        "one step at a time, of the one that has had least time, beside a whole run; so each takes no more from "
+        "one step at a time, of the one that has had least time, in parallel with a whole run; so each takes no more from "
         "another than that other takes itself, and half of the processors from a run",
         "the gas of posting, and a stake that comes back where the claim is right",
         "N/roles/sampling/test_siege.py::test_an_interval_begins_within_a_step_of_any_other",
@@ -295,7 +295,7 @@ WORKS = (
     Work(
         "waiting for memory",
         "a posted job that takes all that is allowed, behind another",
-        "passed by what fits beside it, and by what takes no longer than what it waits for has taken; a stranger's "
+        "passed by what fits alongside it, and by what takes no longer than what it waits for has taken; a stranger's "
         "run gives its memory back after 30 s and continues later",
         "the gas of posting",
         "N/roles/sampling/test_line_for_memory.py::test_a_small_interval_is_checked_while_a_large_one_waits",
@@ -303,7 +303,7 @@ WORKS = (
     Work(
         "drawing intervals of claimed roots",
         "claims in a posted job, of as many steps as it likes",
-        "beside the loop, and one interval at a time, when it is to be checked, in a time that does not depend on "
+        "outside the loop, and one interval at a time, when it is to be checked, in a time that does not depend on "
         "their number; of a root 16 are held whose data have not come",
         "the gas of posting, and a stake that comes back where the claim is right",
         "N/roles/sampling/test_draw.py::test_what_an_interval_takes_does_not_grow_with_the_run",

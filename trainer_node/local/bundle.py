@@ -62,7 +62,7 @@ class Bundle:
         for name, data in self.extras.items():
             if not EXTRA_NAME.fullmatch(name) or len(data) > MAX_EXTRA_BYTES:
                 raise InvalidInput(
-                    f"{name[:80]!r} of {len(data)} bytes cannot be kept beside a program: use a plain name, and at "
+                    f"{name[:80]!r} of {len(data)} bytes cannot be kept with a program: use a plain name, and at "
                     f"most {MAX_EXTRA_BYTES} bytes"
                 )
 
@@ -180,11 +180,11 @@ def _check_folder(folder: Path, program_file: str) -> None:
 
 def _check_count(extras: Mapping[str, bytes]) -> None:
     if len(extras) > MAX_EXTRAS:
-        raise InvalidInput(f"{len(extras)} files beside a program; the limit is {MAX_EXTRAS}")
+        raise InvalidInput(f"{len(extras)} extra files of a program; the limit is {MAX_EXTRAS}")
 
 
 def _read_extra(path: Path, digest: bytes) -> bytes:
-    """Return a file beside the program. Raises Unavailable, InvalidInput or HashMismatch."""
+    """Return an extra file of the program. Raises Unavailable, InvalidInput or HashMismatch."""
     try:
         data = read_plain(path, MAX_EXTRA_BYTES)
     except OSError as error:

@@ -7,7 +7,7 @@
     operator   the same tensors, to play a trial about the operator
     right      the operator's right record, to decide on an appeal, computed on the processor
     again      the same by a second execution on the run's own device, where the processor is too slow for that
-    approach   the state before a step, one step a turn, to answer requests beside the moves of disputes (`answers`)
+    approach   the state before a step, one step a turn, to answer requests between the moves of disputes (`answers`)
     watch      that step once, committed, every tensor shown to a hook
     make_good  the states that the disk has refused, one step a turn (`mending`)
 

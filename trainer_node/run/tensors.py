@@ -5,9 +5,9 @@
     kept     what we have staked on, or have found wrong and may stake on: it can be played without the disk
     idle     a finished run on which nothing rests: it gives way to others, and comes back from the disk
 
-What does not fit beside what is kept is left to others; what does not fit now waits. SAFETY: jobs are cheap to post, so
+What does not fit with what is kept is left to others; what does not fit now waits. SAFETY: jobs are cheap to post, so
 a limit for each job is none. INVARIANT: who waits is not overtaken for ever. A run that waits is passed only by what
-fits beside it, or takes no longer than what it waits for has taken until then; and so is a measurement by a run.
+fits alongside it, or takes no longer than what it waits for has taken until then; and so is a measurement by a run.
 Measurements do not wait for each other: they are short, and one at a time. So who waits, waits for twice as long as if
 nobody passed, at most; and who takes a short time is not kept from memory that lies idle by one that waits for long.
 """
@@ -37,7 +37,7 @@ MEANT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """Memory that a job takes: its ``tensors``, bytes by hash; ``step``, bytes besides them while it computes; and
+    """Memory that a job takes: its ``tensors``, bytes by hash; ``step``, further bytes while it computes; and
     ``state``, bytes that each run of it has besides the first."""
 
     tensors: Mapping[bytes, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class _Loan:
 
 _NOTHING = Takes()
 _Runs = Counter[tuple[int, bool]]
-"""Numbers of runs, by job and whether they are beside those that are kept for it."""
+"""Numbers of runs, by job and whether they are in addition to those that are kept for it."""
 
 
 class Tensors:
@@ -171,7 +171,7 @@ class Tensors:
                 self._idle[job] = give
 
     def too_full(self, job: int) -> str | None:
-        """Return why not to stake on a job, or None: it does not fit in memory beside those that are kept."""
+        """Return why not to stake on a job, or None: it does not fit in memory alongside those that are kept."""
         with self._lock:
             if job in self._kept:
                 return None
@@ -251,7 +251,7 @@ class Tensors:
         for other, measured in self._waiting:
             if (other, measured) == (job, trial):
                 return None
-            # NOTE: one that does not fit any more beside what is kept is left to others when it asks again.
+            # NOTE: one that no longer fits alongside what is kept is left to others when it asks again.
             if other != job and not (trial and measured) and self._too_full((other, False)) is None:
                 return other, measured
         return None

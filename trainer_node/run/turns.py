@@ -1,7 +1,7 @@
 """Turns of the threads that compute with the runs of a node: one at a time, and moves before answers.
 
     move     in the loop's thread: begins as soon as the part that has begun is done
-    answer   beside the loop, part by part (a step, a log): begins only while no move computes or waits
+    answer   outside the loop, part by part (a step, a log): begins only while no move computes or waits
 
 INVARIANT: a run's executor, backend and logs are used inside a turn alone, so they need no lock of their own.
 """

@@ -175,7 +175,7 @@ class Settings(BaseSettings):
     withdrawal_address: Address | None = None
     """Account that gets what is above `keep_eth`; none: everything stays."""
     keep_eth: float | None = Field(default=None, ge=0, le=1e12)
-    """With it: ether that stays for stakes and gas, beside what open jobs may still take."""
+    """Ether kept for stakes and gas, on top of what open jobs may still need. Requires withdrawal_address."""
     limits: Limits = Limits()
     keep: Keep = Keep()
     fees: Fees = Fees()

@@ -5,8 +5,8 @@
     make_room   on a full disk: frees what may be computed or fetched again
 
 Where a job does not fit, what could be freed is reckoned first (`freeable`), and nothing is unless it is enough. For a
-job that is only considered, the work of jobs that are over goes and nothing else. That is done beside the loop: the job
-is too large now, and looked at again in the next round.
+job that is only considered, the work of jobs that are over goes and nothing else. That happens outside the loop: the
+job is too large now, and looked at again in the next round.
 
 SAFETY: when the disk is full, moves come first. The ballast is dropped for the database, and a run continues without
 keeping its states. Once there is room again, all is as before.
@@ -71,7 +71,7 @@ class Keeper:
         self._asked: dict[int, int] = {}
         """Bytes for which there was no room, by the job that asked for them, since it was last tried to make some."""
         self._jobs = threading.Lock()
-        """Held while the five above change or are copied: collections run beside the loop."""
+        """Held while the five above change or are copied: collections run outside the loop."""
         self._looked = self._urgent = float("-inf")
         self._collected = time.monotonic()
         self._served = self._received = 0
@@ -114,12 +114,12 @@ class Keeper:
         self._held.forget(job)
 
     def too_full(self, job: int, *, part: bool | None = None) -> str | None:
-        """Return why not to stake on a job, or None: it does not fit on the disk, beside the others. ``part``: whether
+        """Return why not to stake on a job, or None: it does not fit on the disk, with the others. ``part``: whether
         a part of it is meant, or the whole; None for what is computed of it (`takes_part`)."""
         return self.fits(job, self._left(job, part=part))
 
     def no_room(self, job: int) -> str | None:
-        """Return why a job's whole run does not fit on the disk now, beside the others, or None. NOTE: it only looks;
+        """Return why a job's whole run does not fit on the disk now, with the others, or None. NOTE: it only looks;
         no room is made for the job."""
         return too_full(self._left(job, part=False), self.room(job))
 
@@ -165,7 +165,7 @@ class Keeper:
     # ------------------------------------------------------------------ room for what does not fit
 
     def _ask(self, job: int, size: int) -> None:
-        """Have room made for a job, beside the loop and for all that ask at once."""
+        """Have room made for a job, outside the loop and for all that ask at once."""
         with self._jobs:
             self._asked[job] = size
             now = time.monotonic()
@@ -289,7 +289,7 @@ class Keeper:
             metrics.set("store_files", used.files.get(kind, 0), kind)
 
     def _begin(self, now: float) -> None:
-        """Collect garbage beside the loop: a large store takes a while to look through."""
+        """Collect garbage outside the loop: a large store takes a while to look through."""
         if self._collecting is not None and self._collecting.is_alive():
             return
         if self._over_quota() and now - self._collected < URGENT_S:

@@ -10,7 +10,7 @@ artifact under its own hash (`store`), or what lies in a folder of the system fo
 mark is somebody else's, whatever its name and its contents are.
 
 What lies below a command's names and was not noted, because the command was killed or somebody put it there, is moved
-aside, to a folder beside it.
+aside, to a folder next to it.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def removed(folder: Path, by: str) -> None:
 
 
 def set_aside(folder: Path) -> Path:
-    """Give a folder of anybody another name beside it, which is returned: nothing of it is lost."""
+    """Rename a folder of anybody, in the same place; return the new name. Nothing of it is lost."""
     aside = _aside(folder)
     folder.rename(aside)
     _log.warning("folder.moved_aside", folder=str(folder), to=str(aside), names=[])
@@ -157,7 +157,7 @@ def _remove(folder: Path, noted: _Noted) -> None:
 
 
 def _aside(folder: Path) -> Path:
-    """Return a name beside a folder that nothing has."""
+    """Return an unused name in the same place as a folder."""
     names = (folder.with_name(f"{folder.name}.left-{number}") for number in itertools.count(1))
     return next(path for path in names if not _is_there(path))
 

@@ -199,7 +199,7 @@ class JobRunner(RunExecution):
             work.retry_at = 0.0
 
     def too_full(self, job_id: int, *, part: bool | None = None, stakes: bool = True) -> str | None:
-        """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
+        """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, with
         what we have staked on, or states of its run are lacking. ``part``: the stake is for a refutation, which needs
         no other interval, or for the whole run; None for what is computed of the job. ``stakes``: nothing else is
         asked, so that room in memory is kept from now on. /readyz says it."""

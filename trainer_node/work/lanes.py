@@ -7,7 +7,7 @@
     the end        a turn ends only if somebody waits for it. Then the work is asked to stop, and waits for its next
                    turn. What it has fetched stays in the store, so a slow and right server still gets through
     leaving        what only computes from now on needs no lane, and none again; one that cannot be stopped continues
-                   beside its lane, which is free
+                   outside its lane, which is free
 
 INVARIANT: nobody waits for the end of a turn that is longer than his own. So neither the number of those that stall nor
 the time for which they have stalled keeps out a new one: it has a first turn after a share of its own period.

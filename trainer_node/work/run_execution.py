@@ -8,7 +8,7 @@
 In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's logs, which are an input of
 the run: their runner ``follows``, and can begin once the job names the logs.
 
-When a run is computed, beside what, and for whom: `job_runner`.
+When a run is computed, together with what, and for whom: `job_runner`.
 """
 
 from __future__ import annotations

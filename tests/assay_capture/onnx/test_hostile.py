@@ -103,14 +103,14 @@ def test_data_beside_the_model_is_read(folder: Path) -> None:
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(folder: Path, location: str) -> None:
-    refused(external(location), folder, "only files in the model's own folder|no plain file beside the model")
+    refused(external(location), folder, "only files in the model's own folder|not a plain file next to the model")
 
 
 def test_links_are_not_followed(folder: Path) -> None:
     (folder / "link.bin").symlink_to(folder.parent / "secret.bin")
     (folder / "linked").symlink_to(folder.parent)
-    refused(external("link.bin"), folder, "no plain file beside the model")
-    refused(external("linked/secret.bin"), folder, "no plain file beside the model")
+    refused(external("link.bin"), folder, "not a plain file next to the model")
+    refused(external("linked/secret.bin"), folder, "not a plain file next to the model")
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_neither_a_pipe_nor_an_endless_file_is_read(folder: Path, name: str) -> 
 
 def test_many_names_of_one_large_extra_are_refused_before_it_is_read(folder: Path) -> None:
     edit(folder / "labels.json", extras={f"x{number}": "00" * 32 for number in range(65)})
-    with pytest.raises(InvalidInput, match="65 files beside a program; the limit is 64"):
+    with pytest.raises(InvalidInput, match="65 extra files of a program; the limit is 64"):
         Bundle.read(folder)
 
 

@@ -118,13 +118,13 @@ M = TypeVar("M", bound=Message)
 class _Function:
     kind: type[Any]
     shown: tuple[str | None, ...]
-    """The name of each argument that is shown beside the message, and None for each of the message itself."""
+    """The name of each argument that is shown with the message, and None for each of the message itself."""
     whole: bool
     """True if the message is one struct."""
 
 
 class Calls(Generic[M]):
-    """The functions of a contract that take messages of some kinds. ``shown`` are the arguments beside a message."""
+    """The functions of a contract that take messages of some kinds. ``shown`` are the arguments next to a message."""
 
     def __init__(self, contract: str, shown: Mapping[str, Any], *kinds: type[M]) -> None:
         """Raises ConfigError unless the contract has a function for each kind that takes its fields."""
@@ -151,7 +151,7 @@ class Calls(Generic[M]):
         ]
 
     def decode(self, function: str, arguments: Sequence[Any]) -> tuple[M, dict[str, Any]] | None:
-        """Return the message and what is shown beside it, still raw; None if the function takes none of ours.
+        """Return the message and what is shown with it, still raw; None if the function takes none of ours.
 
         Raises InvalidEncoding for arguments of another shape.
         """
