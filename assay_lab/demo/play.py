@@ -91,7 +91,7 @@ def play(
 
     terms, truth = bundle.terms, Truth(bundle, Store(folder / "truth"))
     periods = Periods.of(_estimate(truth.trial()), terms, parts)
-    program = f"{len(bundle.program.nodes)} operators a step, {terms.steps} steps"
+    program = f"{len(bundle.program.nodes)} operators per step, {terms.steps} steps"
     if truth.rounded:
         say(
             f"the program: {bundle.name}, {program}; what is right depends on the trainer's rounding logs, too"

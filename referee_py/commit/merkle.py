@@ -67,7 +67,7 @@ class Nodes(ABC):
 class Tree(Nodes):
     """All nodes of one tree.
 
-    Memory: 2 hashes of 32 bytes a leaf. Leaves are copied; the tree never changes.
+    Memory: 2 hashes of 32 bytes per leaf. Leaves are copied; the tree never changes.
     """
 
     def __init__(self, tag: Tag, leaves: Sequence[bytes]) -> None:

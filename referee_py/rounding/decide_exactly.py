@@ -7,7 +7,7 @@
 Sums are taken apart by extraction (Rump, Ogita and Oishi, 2008, algorithm 3.1 and its use in AccSum): adding and
 subtracting a large power of two leaves the leading bits of every term, few enough that their float64 sum is exact. Two
 or three rounds take all bits of ordinary terms, fifteen those of any. A verifier does this to whole rows at once, tens
-of nanoseconds a term, and never holds more than `PIECE` terms.
+of nanoseconds per term, and never holds more than `PIECE` terms.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def stats_command(
         "state": f"{len(graph.slots):,} slots, {found.state_elements:,} elements, {found.state_bytes:,} bytes",
         "constants": f"{len(graph.constants):,}, {found.constant_bytes:,} bytes",
         "operations": f"{found.flops:,} a step",
-        "intermediates": f"{found.intermediate_bytes:,} bytes a step",
+        "intermediates": f"{found.intermediate_bytes:,} bytes per step",
     }
     if isinstance(graph, Program):
         rows["most at once"] = f"{StepPlan(graph).peak_bytes:,} bytes, besides constants and the state before"

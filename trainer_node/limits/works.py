@@ -279,8 +279,8 @@ WORKS = (
     Work(
         "replaying drawn intervals",
         "a claim in a posted job",
-        "one step at a time, of the one that has had least time, in parallel with a whole run; so each takes no more from "
-        "another than that other takes itself, and half of the processors from a run",
+        "one step at a time, of the one that has had least time, in parallel with a whole run; so each takes no more "
+        "from another than that other takes itself, and half of the processors from a run",
         "the gas of posting, and a stake that comes back where the claim is right",
         "N/roles/sampling/test_siege.py::test_an_interval_begins_within_a_step_of_any_other",
     ),
@@ -333,7 +333,7 @@ WORKS = (
     Work(
         "looking whose turn in a lane is over",
         "strangers' works, as many as wait",
-        "five looks a second, however many works ask, and one for each that comes or ends; each goes through all that "
+        "five looks per second, however many works ask, and one for each that comes or ends; each covers all that "
         "wait once, and once more for each turn that ends",
         "the gas of posting",
         "N/work/test_lanes.py::test_looks_do_not_grow_with_the_works_that_ask",

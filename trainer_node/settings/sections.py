@@ -31,9 +31,9 @@ class Limits(BaseModel):
     fetch_budget_s: float = Field(default=1800.0, gt=0)
     """Seconds of one attempt to fetch what a work needs; the shares of `waits` bound all attempts together."""
     peer_bytes: int = Field(default=1 << 28, ge=1 << 16)
-    """Bytes a day that one server may send for one job without delivering what was asked."""
+    """Bytes per day that one server may send for one job without delivering what was asked."""
     peer_s: float = Field(default=600.0, gt=0)
-    """Seconds a day that it may take for that."""
+    """Seconds per day that it may take for that."""
     store_bytes: int = Field(default=0, ge=0)
     """Disk space for all artifacts; 0 means no limit but the disk."""
     log_bytes: int = Field(default=16 << 30, ge=1 << 20)

@@ -3,7 +3,7 @@
     kind      name                        bytes                                      limit
     blob      SHA-256                     anything                                   the receiver's
     tensor    TENSOR hash                 dtype u8 ‖ rank u8 ‖ dims u64be ‖ data     header says, and the receiver's
-    tree      tag, root, number of leaves leaf hashes, joined                        32 bytes a leaf
+    tree      tag, root, number of leaves leaf hashes, joined                        32 bytes per leaf
     record    RECORD hash                 RECORD preimage without its tag            8482
     log       root, number of nodes       the rounding logs of a step, in one file   the receiver's, packed and unpacked
 

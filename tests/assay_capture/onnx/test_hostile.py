@@ -103,7 +103,9 @@ def test_data_beside_the_model_is_read(folder: Path) -> None:
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(folder: Path, location: str) -> None:
-    refused(external(location), folder, "only files in the model's own folder|not a plain file next to the model")
+    refused(
+        external(location), folder, "only files in the model's own folder|not a plain file next to the model"
+    )
 
 
 def test_links_are_not_followed(folder: Path) -> None:
