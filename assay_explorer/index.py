@@ -31,7 +31,7 @@ from trainer_node.errors import RpcCorrupt, RpcUnavailable
 
 FORMAT = "1"
 MARKS = 256
-"""Marks that are kept, the newest; a deeper reorganisation begins the index anew."""
+"""Marks that are kept, the newest; a deeper reorganisation begins the index again."""
 
 MAX_DECODED = 20_000
 """Events kept decoded in memory: decoding takes longer than reading."""
@@ -208,7 +208,7 @@ class Index(EventCache):
         return [event for event in events if _fits(event, words)]
 
     def forget(self, *queries: Query) -> None:
-        """Begin anew: a view of the contracts has shown that the endpoint had not given all events."""
+        """Begin again: a view of the contracts has shown that the endpoint had not given all events."""
         _ = queries
         with self._lock, self._transaction():
             for table in ("marks", "events", "transactions"):

@@ -3,7 +3,7 @@
     sources ── three hops ──> the node ── three hops ──> those that read it
 
 A program may have 10,000 nodes and more: the neighbourhood is cut to `MAX_COLUMN` nodes a column, modules to
-`MAX_MODULES`, what is found to `MAX_FOUND`; how many are left out is said.
+`MAX_MODULES`, what is found to `MAX_FOUND`; the page shows how many are left out.
 """
 
 from __future__ import annotations

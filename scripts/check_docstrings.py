@@ -79,7 +79,7 @@ def docstrings(tree: ast.Module) -> Iterator[Docstring]:
 
 
 def project(sources: Mapping[str, str | None]) -> Project:
-    """Return what there is to be named. ``sources``: texts by path, None for files that are no source."""
+    """Return what there must be named. ``sources``: texts by path, None for files that are no source."""
     files = set(FILES)
     names, strings = set(NAMES), list[str]()
     for path, text in sources.items():

@@ -70,11 +70,11 @@ class DiskFailed(AssayError):
 
 
 class DiskFull(DiskFailed):
-    """The disk, or the store's quota, has no room for what is to be written."""
+    """The disk, or the store's quota, has no room for the data to write."""
 
 
 class RoomKept(DiskFull):
-    """The room that is left is kept for jobs in which we have a stake, and what is to be written is of another job."""
+    """The room that is left is kept for jobs in which we have a stake, and the data to write is of another job."""
 
 
 class LogsLate(Unavailable):

@@ -169,7 +169,7 @@ def _update(trainer: Any, steps: int) -> tuple[torch.optim.Optimizer, Any]:
     before = {name: getattr(trainer, name) for name in ("optimizer", "lr_scheduler", "_created_lr_scheduler")}
     making = f"optimizer {trainer.args.optim!r}", "use optim='adamw_torch'"
     try:
-        if trainer._created_lr_scheduler:  # NOTE: train() makes it anew, for the steps that there are
+        if trainer._created_lr_scheduler:  # NOTE: train() makes it again, for the steps that there are
             trainer.lr_scheduler, trainer._created_lr_scheduler = None, False
         trainer.create_optimizer()
         making = f"schedule {trainer.args.lr_scheduler_type!r}", "see its options in lr_scheduler_kwargs"

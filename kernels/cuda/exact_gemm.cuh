@@ -55,7 +55,7 @@ struct Sums {
 #pragma unroll
             for (int j = 0; j < 2; j++) at[i][j][0] = at[i][j][1] = 0;
     }
-    // Add the other sums, and begin these anew.
+    // Add the other sums, and begin these again.
     DEVICE_MEMBER void take(Sums &other) {
 #pragma unroll
         for (int i = 0; i < 4; i++)

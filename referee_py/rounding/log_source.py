@@ -24,7 +24,7 @@ class LogSource(Protocol):
         ...
 
     def put(self, step: int, log: StepLog) -> None:
-        """Keep a log that this party has written. If it is to be on disk, it is there when this returns."""
+        """Keep a log that this party has written. If it must be on disk, it is there when this returns."""
         ...
 
 
@@ -46,7 +46,7 @@ class MemoryLogs:
 
 
 class DryRunLogs:
-    """Logs for steps that are tried and forgotten: every log is written anew."""
+    """Logs for steps that are tried and forgotten: every log is written again."""
 
     def get(self, step: int) -> StepLog | None:  # noqa: ARG002
         return None

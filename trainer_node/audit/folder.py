@@ -107,5 +107,5 @@ def _key() -> bytes:
             f"{path} cannot be used: {error.strerror}; set XDG_STATE_HOME to a folder of yours"
         ) from error
     if len(key) != KEY_BYTES:
-        raise ConfigError(f"{path} has {len(key)} bytes, not {KEY_BYTES}; remove it, and begin audits anew")
+        raise ConfigError(f"{path} has {len(key)} bytes, not {KEY_BYTES}; remove it, and begin audits again")
     return key

@@ -94,7 +94,7 @@ class _NotKept(Unavailable):
 class Auditor:
     """Checks intervals of one run. Holds the program; and from the first replay on its tensors and its compiled step.
 
-    ``back``: how many intervals are computed, at most, to reach the state before one that is to be checked, where the
+    ``back``: how many intervals are computed, at most, to reach the state before one that must be checked, where the
     states in between were not kept. ``package`` reads the run's into memory, by default from its publishers.
     """
 

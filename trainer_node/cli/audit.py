@@ -82,7 +82,7 @@ def _check(
     intervals: Annotated[str, typer.Option(help="Which: 3,7-9 or all or sample.")] = "sample",
     detect: Annotated[float, typer.Option(help="With sample: the chance of finding a lie.")] = 0.95,
     lies: Annotated[
-        int, typer.Option(help="With sample: of how many wrong intervals one is to be found.", min=1)
+        int, typer.Option(help="With sample: of how many wrong intervals one must be found.", min=1)
     ] = 1,
     seed: Annotated[int | None, typer.Option(help="Draw the sample from this number, to repeat it.")] = None,
     jobs: Annotated[

@@ -112,7 +112,7 @@ def post(
         int,
         _seconds(
             "Seconds between the last trainer's commitment and the first reveal, in which watchers finish. As "
-            "long as a run takes, if --watch is to be of use."
+            "long as a run takes, if --watch must be of use."
         ),
     ] = 0,
     reveal: Annotated[int, _seconds("Reveal phase, in seconds.")] = 600,

@@ -24,7 +24,7 @@ WORKS = (
     Work(
         "computing answers under a checkpoint",
         "a request of records or leaves of our root",
-        "one interval and its last step, however many of the 512 pieces are of it; outside the loop; reckoned with a "
+        "one interval and its last step, however many of the 512 pieces are of it; outside the loop; estimated with a "
         "match at once, twice, before a stake, and with those of all other jobs with a stake of ours",
         "a deposit that doubles with each other open checkpoint; half of what is above the first is burned",
         "e2e/test_floods.py::test_64_leaves_of_a_checkpoint_take_its_interval_once",
@@ -54,7 +54,7 @@ WORKS = (
     Work(
         "moves that wait for an answer's step",
         "requests during a match",
-        "one step for each time that a match computes; reckoned in the clock before a stake",
+        "one step for each time that a match computes; estimated in the clock before a stake",
         "the deposits",
         "e2e/test_floods.py::test_no_move_is_later_under_a_flood_than_without_by_more_than_a_block",
     ),
@@ -221,7 +221,7 @@ WORKS = (
     Work(
         "memory for a job",
         "a posted job",
-        "`limits.memory_bytes`, reckoned from the program before any tensor is fetched",
+        "`limits.memory_bytes`, estimated from the program before any tensor is fetched",
         "the gas of posting",
         "N/run/test_package.py::test_more_memory_than_allowed_is_refused_before_any_tensor_is_fetched",
     ),
@@ -303,7 +303,7 @@ WORKS = (
     Work(
         "drawing intervals of claimed roots",
         "claims in a posted job, of as many steps as it likes",
-        "outside the loop, and one interval at a time, when it is to be checked, in a time that does not depend on "
+        "outside the loop, and one interval at a time, when it must be checked, in a time that does not depend on "
         "their number; of a root 16 are held whose data have not come",
         "the gas of posting, and a stake that comes back where the claim is right",
         "N/roles/sampling/test_draw.py::test_what_an_interval_takes_does_not_grow_with_the_run",

@@ -130,7 +130,7 @@ class RunFolder:
         return set(oldest.slots) - needed
 
     def due(self) -> bool:
-        """Return whether the state is to be kept now. To be asked after each step, before its state is written."""
+        """Return whether the state must be kept now. To be asked after each step, before its state is written."""
         self._asked = time.monotonic()
         return self._asked - self._kept >= self._wait_s
 
@@ -273,5 +273,5 @@ def _identify(path: Path, wanted: dict[str, object], resume: bool) -> None:
         )
     if not resume:
         raise InvalidInput(
-            f"{path.parent} holds a run of this program already; --resume continues it, another folder begins anew"
+            f"{path.parent} holds a run of this program already; --resume continues it, another folder begins again"
         )

@@ -1,7 +1,7 @@
 """Tells the service manager how a daemon does, by the protocol of sd_notify(3): one datagram to a socket.
 
 READY=1        it has started
-WATCHDOG=1     a round is over; if none comes for ``WatchdogSec``, the manager starts the daemon anew
+WATCHDOG=1     a round is over; if none comes for ``WatchdogSec``, the manager starts the daemon again
 STATUS=...     what /readyz says, in one line
 STOPPING=1     it has been asked to stop
 """
@@ -22,7 +22,7 @@ class Notifier:
     """Sends to the socket that the manager has named; without a manager it sends nothing."""
 
     def __init__(self, address: str | None = None) -> None:
-        """Take the address, or that of the environment. Raises ConfigError if it is none."""
+        """Take the address, or that of the environment. Raises ConfigError for any other text."""
         given = os.environ.get(_VARIABLE, "") if address is None else address
         if given and given[0] not in "/@":
             raise ConfigError(f"${_VARIABLE} = {given[:80]!r} is not a socket; unset it")

@@ -56,7 +56,7 @@ class Manifest(BaseModel):
 
 
 def back_up(data_dir: Path, to: Path, *, key: Path | None = None, artifacts: bool = False) -> Manifest:
-    """Write a backup of a data directory to a new file, of mode 0600. ``key``: a keystore that is to be part of it.
+    """Write a backup of a data directory to a new file, of mode 0600. ``key``: a keystore that must be part of it.
 
     Raises ConfigError if there is nothing to back up or ``to`` exists, DiskFailed if the disk refuses.
     """

@@ -57,7 +57,7 @@ KEPT_DAYS = 90
 _WAL_BYTES = 1 << 20
 """Maximum size of the write-ahead log between two transactions."""
 _FREE_PART = 4
-"""A file of which more than this part is free pages is written anew."""
+"""A file of which more than this part is free pages is written again."""
 _REFUSALS = ("disk is full", "disk i/o error", "readonly", "unable to open")
 
 _log = structlog.get_logger(__name__)

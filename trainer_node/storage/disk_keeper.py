@@ -4,7 +4,7 @@
     round       looks at the disk, in every round: ballast, problems, metrics; collects garbage now and then
     make_room   on a full disk: frees what may be computed or fetched again
 
-Where a job does not fit, what could be freed is reckoned first (`freeable`), and nothing is unless it is enough. For a
+Where a job does not fit, what could be freed is estimated first (`freeable`), and nothing is unless it is enough. For a
 job that is only considered, the work of jobs that are over goes and nothing else. That happens outside the loop: the
 job is too large now, and looked at again in the next round.
 
@@ -237,7 +237,7 @@ class Keeper:
     def _note(self, swept: Swept) -> None:
         self._metrics.add("store_freed_bytes", by=swept.freed)
         for job in swept.gone:
-            self._held.forget(job)  # its lines begin anew
+            self._held.forget(job)  # its lines begin again
 
     def _over_quota(self) -> bool:
         return bool(self._store_bytes) and self._store.usage.total > self._store_bytes
@@ -245,7 +245,7 @@ class Keeper:
     # ------------------------------------------------------------------ upkeep
 
     def round(self) -> None:
-        """Look at the disk. Tell what is wrong with it, and that nothing is any more. Never raises DiskFailed."""
+        """Look at the disk. Report what is wrong with it, and when nothing is any more. Never raises DiskFailed."""
         now = time.monotonic()
         if now - self._looked < LOOK_S:
             return

@@ -4,7 +4,7 @@ A sweep looks at every file of the store, and what it gives up is lost. So nobod
 fit after it either: anybody can post such a job, for its gas.
 
 INVARIANT: it costs no look at the store. The files of a job that is over are looked at once; those of a job that goes
-on, as they come (`held_bytes`). What a sweep has left of a job that is over is not reckoned with again, so no sweep is
+on, as they come (`held_bytes`). What a sweep has left of a job that is over is not counted again, so no sweep is
 repeated without effect. NOTE: what no job holds is not counted; it goes with the next collection.
 """
 
@@ -57,7 +57,7 @@ class FreeableBytes:
         # NOTE: not the counts that the loop asks: it would wait while the files of a job are looked at.
         self._held = HeldBytes(store)
         self._given: dict[int, float] = {}
-        """By job that might be given up: when it began. One that has been given up and comes back begins anew."""
+        """By job that might be given up: when it began. One that has been given up and comes back begins again."""
 
     def could_free(self, resting: frozenset[int], *, runs: bool = False, results: bool = False) -> Freeable:
         """Return what `Retention.give_up` could free with the same arguments."""

@@ -1,4 +1,4 @@
-"""Folders that our commands make anew each time, and what in them is ours to remove.
+"""Folders that our commands make again each time, and what in them is ours to remove.
 
     emptied    a command begins: what it made before goes, what anybody else put there stays
     closed     it is done: all that it has made below its names is noted in the mark, a file in the folder

@@ -22,7 +22,7 @@ def read_plain(path: Path, limit: int, remedy: str = "get or make it again") -> 
 
 
 def write_plain(path: Path, data: bytes | str) -> None:
-    """Give a file this content, whole or not at all: whoever reads it meanwhile finds the old one. Raises OSError.
+    """Write a file with this content, whole or not: whoever reads it meanwhile finds the old one. Raises OSError.
 
     SAFETY: a link that somebody has put in the way is replaced, and the file that it names is left alone.
     """

@@ -5,7 +5,7 @@
     replay(job)    the finished run, for a dispute
     forget(job)    drops a job that has ended
 
-All of these return at once. A job with an unsound package is refused for good; any other failure is retried, after
+All of these return at once. A job with an unsound package is permanently refused; any other failure is retried, after
 growing delays. SAFETY: no job starves another. Runs share the processors, those with our stake first (`runs`). Packages
 of new jobs are fetched and measured meanwhile (`packages`), and cost no other job more than a turn. A job in which we
 have a stake may be in a dispute. So after a restart its package, and its finished run, each have a thread of their own,
@@ -167,7 +167,7 @@ class JobRunner(RunExecution):
         return []
 
     def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:  # noqa: ARG002
-        """Return the run of a job that `train` has finished. ``claim``: what the run is to be played for.
+        """Return the run of a job that `train` has finished. ``claim``: what the run must be played for.
 
         Raises Unavailable while a run that has given way to others in memory comes back from the disk. NOTE: one in
         which we have a stake never gives way.
@@ -367,7 +367,7 @@ class JobRunner(RunExecution):
             self._tensors.keep(work.job.id)
 
     def _bring_back(self, work: Work) -> None:
-        """Begin to restore a run from the disk, if that continues no more."""
+        """Begin to restore a run from the disk, unless that runs already."""
         if work.restored is not None and work.restored.done():
             self._outcomes.result(work, work.restored)
             work.restored = None

@@ -46,7 +46,7 @@ def turn_s(began: float, waiting: Sequence[tuple[float, float]], lanes: int) -> 
 
     INVARIANT: with turns of this length each of them has a lane after `LANE` of its period: before the one at place k,
     1 + k // lanes turns are left, and they divide what is left of its share. NOTE: whose share is over, because of
-    works that cannot be stopped, waits as if it had come anew; turns of no length would bring nobody on.
+    works that cannot be stopped, waits as if it had come again; turns of no length would bring nobody on.
     """
     turns = [TURN_S] if waiting else []
     for place, (since, period) in enumerate(waiting):

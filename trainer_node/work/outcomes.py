@@ -114,7 +114,7 @@ class Outcomes:
         work.short = None if short.waits else str(short)
 
     def lost(self, work: Work) -> None:
-        """Let a package be fetched again, if that continues no more."""
+        """Let a package be fetched again, unless that runs already."""
         if work.package is not None and work.package.done():
             work.package = None
 

@@ -57,7 +57,7 @@ Apart = Callable[[Callable[[], Any]], Future[Any]]
 
 
 class Lost(Unavailable):
-    """The disk has lost a package, or damaged it: it is to be fetched again."""
+    """The disk has lost or damaged a package: it must be fetched again."""
 
 
 @dataclass(slots=True)

@@ -49,7 +49,7 @@ class Processors:
 
     @contextlib.contextmanager
     def share(self, mine: Share | None = None) -> Iterator[Callable[[], bool]]:
-        """Wait for the processors, and have them. What it gives is to be called after each step: it lets others go
+        """Wait for the processors, and have them. What it gives must be called after each step: it lets others go
         first, and returns whether ``mine`` was asked to leave."""
         mine = Share() if mine is None else mine
         with self._changed:

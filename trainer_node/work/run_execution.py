@@ -215,7 +215,7 @@ class RunExecution:
 
 
 def reports(began: float, told: float, now: float) -> bool:
-    """Return whether the progress of a run is to be reported again; ``told``: when it was last. In seconds."""
+    """Return whether the progress of a run must be reported again; ``told``: when it was last. In seconds."""
     return now - told >= max(PROGRESS_S, (now - began) / 100)
 
 

@@ -33,7 +33,7 @@ has had in its place before it leaves for who waits for its memory. NOTE: it wri
 
 T = TypeVar("T")
 Act = Callable[[Callable[[], bool]], T]
-"""Computes; what it is given is to be called after each step, and returns whether to raise Interrupted."""
+"""Computes; what it is given must be called after each step, and returns whether to raise Interrupted."""
 
 
 @dataclass(eq=False)
@@ -109,7 +109,7 @@ class Runs:
             self._stop([run for run in (*self._line, *self._placed) if run.share is share])
 
     def close(self) -> None:
-        """Stop all after their steps, and wait for that. Nothing is to be submitted any more."""
+        """Stop all after their steps, and wait for that. Nothing must be submitted any more."""
         with self._ended:
             self._stop([*self._line, *self._placed])
             self._ended.wait_for(lambda: not self._placed)

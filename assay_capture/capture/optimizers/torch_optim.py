@@ -62,7 +62,7 @@ def from_torch(
     """
     kind: Any = type(optimizer)
     # NOTE: a subclass that only sets options, as many libraries have, makes the steps of its parent. PyTorch wraps the
-    # method anew for each class.
+    # method again for each class.
     step = inspect.unwrap(kind.step)
     rule = next((_RULES[b] for b in kind.__mro__ if b in _RULES and inspect.unwrap(b.step) is step), None)
     if rule is None:
