@@ -106,7 +106,7 @@ def main() -> None:
         "--turns", type=int, default=9, help="how often each is measured; the median counts (9)"
     )
     parser.add_argument(
-        "--write", action="store_true", help="also write docs/benchmarks.md and docs/benchmarks.png"
+        "--write", action="store_true", help="also write docs/benchmarks.md and the plots beside it"
     )
     given = parser.parse_args()
     unknown = set(given.sections) - set(SECTIONS)

@@ -1,7 +1,8 @@
 """Check docstrings against the project, and English against a short list; `make lint` runs this.
 
-A docstring must not name a file, an identifier or an option that the project does not have. The docstring of a module,
-a class or an attribute begins with a noun or a verb. PATTERNS are refused in docstrings, comments and pages of docs.
+A docstring must not name a file, an identifier or an option that the project does not have, nor a heading in docs a
+file. The docstring of a module, a class or an attribute begins with a noun or a verb, and each describes something.
+PATTERNS are refused in docstrings, comments and pages of docs.
 Prints each place and exits with status 1 if there is one.
 """
 
@@ -62,7 +63,7 @@ class Project:
 
 
 def docstrings(tree: ast.Module) -> Iterator[Docstring]:
-    """Yield all docstrings; a string after an assignment is that of an attribute."""
+    """Yield all docstrings; a string after an assignment is that of an attribute, after another string of nothing."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -73,8 +74,10 @@ def docstrings(tree: ast.Module) -> Iterator[Docstring]:
                 case ast.Expr(value=ast.Constant(value=str(text))):
                     if before is None:
                         yield Docstring(statement.lineno, text, kind)
-                    elif isinstance(before, ast.Assign | ast.AnnAssign):
+                    elif isinstance(before, ast.Assign | ast.AnnAssign | ast.AugAssign):
                         yield Docstring(statement.lineno, text, "an attribute")
+                    else:
+                        yield Docstring(statement.lineno, text, "nothing")
             before = statement
 
 
@@ -158,10 +161,15 @@ def calques(text: str) -> Iterator[tuple[int, str]]:
 def problems(path: str, text: str, known: Project) -> Iterator[tuple[int, str]]:
     """Yield line numbers and sentences: what is wrong in a file. Of tests only what they name is looked at."""
     prose: list[tuple[int, str]] = []
+    for line, heading in enumerate(text.splitlines() if path.endswith(".md") else (), 1):
+        named = _FILE.findall(heading) if heading.startswith("#") else ()
+        yield from ((line, f"there is no file {name}") for name in named if name not in known.files)
     if path.endswith(PYTHON):
         for one in docstrings(ast.parse(text)):
             prose.append((one.line, one.text))
             yield from ((one.line, sentence) for sentence in missing(one, known))
+            if one.kind == "nothing":
+                yield one.line, "docstring of nothing: it stands after another one, or after a statement"
             clause = _CLAUSE.match(one.text)
             if clause and one.kind != "a function" and not path.startswith("tests/"):
                 yield (

@@ -69,7 +69,7 @@ def hook_of(fault: Fault, target: Target) -> NodeHook:
 class _Forger(_Liar):
     """Writes an entry that no rounding of the exact result gives into the log of a step, and goes by it.
 
-    NOTE: who does not write the log himself (a challenger) can only go by it; then it is a wrong output.
+    NOTE: a challenger does not write the log, so for it this lie is a wrong output.
     """
 
     def __init__(self, target: Target) -> None:
@@ -125,6 +125,6 @@ _HOOKS: dict[Fault, Callable[[Target], NodeHook]] = {
     Fault.STALE_WEIGHTS: StaleWeights,
     Fault.FORGED_LOG: AppliesForged,
     Fault.WRONG_LOG: WrongLog,
-    # NOTE: who withholds has something to hide; its silence is the node's part (trainer_node/roles/trainer.py).
+    # NOTE: a party that withholds has something to hide; `assay_lab.daemons.SilentParticipant` keeps it silent.
     Fault.WITHHOLD: WrongOutput,
 }

@@ -96,3 +96,17 @@ def test_calques_are_refused_in_prose(path: str, phrase: str) -> None:
         assert said(f"x = {phrase.format('')!r}\n", path) == ""
     elif path != "docs/a.md":
         assert said(f"int a;\n/**\n * {phrase.format(' * ')} */\n", path).startswith("3: ")
+
+
+def test_a_docstring_describes_something() -> None:
+    """Two in a row, or one after a statement that assigns nothing, have lost what they were written for."""
+    orphan = "docstring of nothing: it stands after another one, or after a statement"
+    assert said('A = 1\nB = 2\n"""Of B."""\n"""Of A."""\n') == f"4: {orphan}"
+    assert said('class A:\n    """A."""\n\n    def f(self): ...\n\n    """Of f."""\n') == f"6: {orphan}"
+    assert said('A = 1\n"""Of A."""\nB = 2\n"""Of B."""\n') == ""
+
+
+def test_a_heading_names_files_that_exist() -> None:
+    page = "docs/page.md"
+    assert said("# Replays (`replay.py`, `rules.py`)\n", page) == "1: there is no file rules.py"
+    assert said("Save this as `rules.py`.\n", page) == ""

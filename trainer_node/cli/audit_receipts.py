@@ -91,7 +91,7 @@ def coverage(
     root: RootOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which intervals of a run were checked by how many auditors, and what a lie had as a chance to be missed.
+    """Show which intervals of a run were checked by how many auditors, and the probability that a lie went unnoticed.
 
     Contradictions come first. Exit code 1: an auditor finds an interval wrong.
     """

@@ -33,7 +33,7 @@ def watch(
     trainer: Annotated[
         list[str] | None,
         typer.Option(
-            help="URI of a trainer that has claimed nothing yet, neither here nor in the jobs before. Repeatable."
+            help="Server (URI) of a trainer that no earlier claim reveals. Repeatable."
         ),
     ] = None,
     bundle: Annotated[

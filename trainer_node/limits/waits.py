@@ -1,7 +1,7 @@
 """Every wait on a stranger has an end in protocol time: the table of waits, and the seconds that follow for a job.
 
 A wait serves a period or a clock of the job, and its end is a share of that, so that enough is left for what happens
-then. SAFETY: slow and right is the same as withheld once the time is over; a bound on each request alone bounds nothing,
+then. SAFETY: slow and right is the same as withheld once the time is over; a bound per request bounds nothing,
 because a work makes as many requests as its data have parts.
 
     INVARIANT: the shares of one period that may come one after the other leave half of it (`tests/trainer_node/

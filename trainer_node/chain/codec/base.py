@@ -30,9 +30,9 @@ from ..events import Event
 from ..rpc import guarded
 
 MAX_NESTING = 4
+"""Depth of multicalls in multicalls that is decoded."""
 MAX_CALLS = 4096
 """Calls of one transaction that are read. NOTE: gas limits them to fewer that do something."""
-"""Depth of multicalls in multicalls that is decoded."""
 
 Made = tuple[str, list[object]]
 """A function of a contract, and its arguments as the ABI coder takes them."""

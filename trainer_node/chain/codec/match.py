@@ -65,7 +65,7 @@ class MatchInfo:
         return clock.first_deadline(self.state)
 
     def side_of(self, address: str) -> int | None:
-        """Return the side whose spokesman the address is; None if it is none."""
+        """Return the side that the address speaks for, or None."""
         for side, player in enumerate(self.terms.players):
             if player.lower() == address.lower():
                 return side
