@@ -110,14 +110,14 @@ def demo(
 def _summary(results: dict[Fault, Result]) -> Table:
     table = Table("lie", "", "decided by", "step", "operator", "transactions", "gas", "seconds", box=None)
     for lie, result in results.items():
-        verdict = "[green]just[/green]" if result.just else "[red]UNJUST[/red]"
+        outcome = "[green]just[/green]" if result.just else "[red]UNJUST[/red]"
         seconds = f"{result.seconds:.0f}"
         if not result.disputes:
-            table.add_row(lie, verdict, "no dispute", "", "", "", "", seconds)
+            table.add_row(lie, outcome, "no dispute", "", "", "", "", seconds)
         for match in result.disputes:
             operator = "" if match.operator is None else str(match.operator)
             words = (match.reason.name.lower().replace("_", " "), str(match.step), operator)
-            table.add_row(lie, verdict, *words, str(match.transactions), f"{match.gas:,}", seconds)
+            table.add_row(lie, outcome, *words, str(match.transactions), f"{match.gas:,}", seconds)
     return table
 
 

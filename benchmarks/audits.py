@@ -34,7 +34,7 @@ from assay_lab.daemons import lying
 from assay_lab.faults import Fault, Lie
 from referee_py.commit import Tag, Tree, tensor_hash
 from referee_py.execute import Run
-from trainer_node.audit.engine import MAX_REPORT_BYTES, Report
+from trainer_node.audit.engine import MAX_REPORT_BYTES, IntervalReport
 from trainer_node.audit.engine_ray import reports_by_ray
 from trainer_node.audit.folder import reports_in
 from trainer_node.audit.interval import Finding, Verdict
@@ -43,7 +43,7 @@ from trainer_node.audit.pool import Task
 from trainer_node.audit.published import PublishedRun
 from trainer_node.cli.audit import DIFFERS
 from trainer_node.local.bundle import Bundle
-from trainer_node.local.run_folder import Retention, RunFolder, open_run
+from trainer_node.local.run_folder import KeepRule, RunFolder, open_run
 from trainer_node.run.devices import backend_of
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
@@ -60,8 +60,8 @@ MEMORY = 8 << 30
 def lying_run(bundle: Bundle, lie: Lie, folder: Path) -> Iterator[tuple[RunFolder, Replay]]:
     """Publish a run with a lie, or continue with it; yield its folder and the liar's own replay."""
     package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
-    keeps = Retention(every=1)
-    with open_run(folder, bundle.terms, "repops-f32", resume=True, keep_s=1e9, retention=keeps) as opened:
+    keeps = KeepRule(every=1)
+    with open_run(folder, bundle.terms, "repops-f32", resume=True, keep_s=1e9, keeps=keeps) as opened:
         replay = lying(lie)(package, backend_of("cpu"), opened.store, opened)
         opened.publish(bundle, replay.train())
         yield opened, replay
@@ -90,7 +90,9 @@ def audited(run: PublishedRun, folder: Path, processes: int, threads: int) -> tu
         )
         took = Taken(time.perf_counter() - began, sum(os.times()[2:4]) - before)
         assert done.returncode == DIFFERS, done.stderr.decode()
-        return took, [Report.read(line, run).finding for line in reports_in(Path(out), MAX_REPORT_BYTES)]
+        return took, [
+            IntervalReport.read(line, run).finding for line in reports_in(Path(out), MAX_REPORT_BYTES)
+        ]
 
 
 def audits(run: PublishedRun, folder: Path, turns: int) -> tuple[Table, list[Finding]]:

@@ -9,13 +9,13 @@ from .codec.match import MatchInfo, Seat
 from .codec.trial import TrialInfo
 from .contracts import Contracts, Deployment
 from .endpoints import connect
-from .fees import FeePolicy
+from .fees import FeeRule
 from .outbox import Call, Receipt
 from .releases import Releases
 from .retrace import MatchTrace, recorded, retrace, retraced, transactions_of
 from .rpc import guarded
 from .transactions import TransactionManager
-from .view import Finality, ViewPolicy
+from .view import Finality, ViewRule
 
 __all__ = [
     "Call",
@@ -23,7 +23,7 @@ __all__ = [
     "ClaimView",
     "Contracts",
     "Deployment",
-    "FeePolicy",
+    "FeeRule",
     "Finality",
     "Group",
     "HearingInfo",
@@ -38,7 +38,7 @@ __all__ = [
     "Trainer",
     "TransactionManager",
     "TrialInfo",
-    "ViewPolicy",
+    "ViewRule",
     "connect",
     "guarded",
     "recorded",

@@ -26,7 +26,7 @@ from .endpoint import Endpoint
 from .endpoints import Endpoints
 from .known import Known, Shown
 from .notes import BLOCK, Note
-from .view import FINALITY_S, Look, ViewPolicy
+from .view import FINALITY_S, Look, ViewRule
 from .witnesses import NEAR_BLOCKS, Witnesses, near
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Agreement:
     """Compares the endpoints of a connection."""
 
     def __init__(
-        self, endpoints: Endpoints, policy: ViewPolicy, wall_clock: Callable[[], float] = time.time
+        self, endpoints: Endpoints, policy: ViewRule, wall_clock: Callable[[], float] = time.time
     ) -> None:
         self._endpoints = endpoints
         self._policy = policy

@@ -12,7 +12,7 @@ from .endpoints import endpoints_of
 from .events import EventCache
 from .majority import agreed, answers, most_of
 from .notes import BLOCK, Notes
-from .view import ViewPolicy
+from .view import ViewRule
 
 DEFAULT_LOG_RANGE = 10_000
 """Blocks that one request for logs spans at most; public endpoints refuse more."""
@@ -26,7 +26,7 @@ class Connection:
         web3: Web3,
         deployment: Deployment,
         *,
-        policy: ViewPolicy | None = None,
+        policy: ViewRule | None = None,
         log_range: int = DEFAULT_LOG_RANGE,
         cache: EventCache | None = None,
     ) -> None:
@@ -34,7 +34,7 @@ class Connection:
         self.deployment = deployment
         self.contracts = Contracts(web3, deployment)
         self.endpoints = endpoints_of(web3)
-        self.agreement = Agreement(self.endpoints, policy or ViewPolicy())
+        self.agreement = Agreement(self.endpoints, policy or ViewRule())
         self.constants = Notes()
         """Source of the deployment, until enough endpoints have confirmed it."""
         self.log_range = log_range

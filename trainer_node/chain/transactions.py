@@ -36,7 +36,7 @@ from ..storage.database import Database
 from ..storage.tables import Attempt, Transaction
 from .account import LEAST_GAS, AccountReader
 from .endpoints import endpoints_of
-from .fees import FeePolicy, Offered, short_of
+from .fees import FeeRule, Offered, short_of
 from .majority import low
 from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
@@ -66,7 +66,7 @@ class TransactionManager:
         *,
         chain_id: int,
         decode: Decoder | None = None,
-        fees: FeePolicy | None = None,
+        fees: FeeRule | None = None,
         confirmations: int = 0,
         poll_s: float = 0.5,
         replace_after_s: float = 45.0,
@@ -78,7 +78,7 @@ class TransactionManager:
         self.account = account
         self.address: str = account.address
         self._web3 = web3
-        self._fees = fees or FeePolicy()
+        self._fees = fees or FeeRule()
         self._reader = AccountReader(web3, account.address, decode, self._fees.gas_margin)
         self._several = endpoints_of(web3).several
         self._confirmations = confirmations

@@ -22,7 +22,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class ViewPolicy:
+class ViewRule:
     """``depth``: blocks on top of one that counts; ``finality``: or the tag that it must have; ``agree``: number of
     endpoints; ``max_head_age_s``: zero does not look at the age."""
 

@@ -15,7 +15,7 @@ from ..errors import ChainError
 from .block import Block
 from .endpoint import Endpoint
 from .endpoints import Endpoints
-from .view import ViewPolicy
+from .view import ViewRule
 
 NEAR_BLOCKS, NEAR_S = 3, 10
 """Heads of endpoints that see the same chain are at most this far apart: so many blocks or so many seconds."""
@@ -27,7 +27,7 @@ class Witnesses:
     def __init__(
         self,
         endpoints: Endpoints,
-        policy: ViewPolicy,
+        policy: ViewRule,
         read: Callable[[int | str], Block],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:

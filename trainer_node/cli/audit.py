@@ -16,7 +16,7 @@ from eth_account.signers.local import LocalAccount
 from referee_py.errors import InvalidEncoding, InvalidInput
 from referee_py.program.mode import is_rounded
 
-from ..audit.engine import MAX_REPORT_BYTES, Engine, Report, reports
+from ..audit.engine import MAX_REPORT_BYTES, Engine, IntervalReport, reports
 from ..audit.folder import FINDINGS, append, audit_folder, reports_in
 from ..audit.interval import Finding, Verdict
 from ..audit.job import claim_of_job
@@ -166,7 +166,7 @@ class _Signer:
         if account is not None:
             folder.mkdir(exist_ok=True)
 
-    def sign(self, report: Report) -> None:
+    def sign(self, report: IntervalReport) -> None:
         """Write the receipt of a report. NOTE: also where there is one: what was found may be more by now."""
         if self._account is None:
             return
@@ -179,7 +179,7 @@ class _Signer:
 
 def _reports(
     run: PublishedRun, task: Task, left: Sequence[int], jobs: int, address: str | None
-) -> Iterator[Report]:
+) -> Iterator[IntervalReport]:
     if address is None:
         return reports(run, task, left, jobs)
     from ..audit.engine_ray import reports_by_ray
@@ -188,11 +188,11 @@ def _reports(
 
 
 def _follow(
-    found: Iterator[Report],
+    found: Iterator[IntervalReport],
     count: int,
     folder: Path,
-    known: dict[int, Report],
-    done: dict[int, Report],
+    known: dict[int, IntervalReport],
+    done: dict[int, IntervalReport],
     signer: _Signer,
 ) -> None:
     began, log = time.monotonic(), folder / FINDINGS
@@ -214,11 +214,11 @@ def _follow(
             _say(f"{number} of {count}, {rest}: {printable(_line(report.finding), 600)}")
 
 
-def _earlier(folder: Path, run: PublishedRun) -> Iterator[Report]:
+def _earlier(folder: Path, run: PublishedRun) -> Iterator[IntervalReport]:
     """Yield the reports of earlier calls about the same claim."""
     for line in reports_in(folder, MAX_REPORT_BYTES):
         with contextlib.suppress(InvalidEncoding):
-            yield Report.read(line, run)
+            yield IntervalReport.read(line, run)
 
 
 def _say(text: str) -> None:

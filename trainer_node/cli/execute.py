@@ -25,7 +25,7 @@ from ..local.evaluation import Evaluation
 from ..local.local_run import LocalRun, Result
 from ..local.metric_warnings import Health
 from ..local.provenance import local_run
-from ..local.run_folder import Retention, RunFolder, open_run
+from ..local.run_folder import KeepRule, RunFolder, open_run
 from ..local.tensorboard import Scalars
 from ..run.replay import Interrupted
 from ..storage.process import stop_on_signals
@@ -141,9 +141,9 @@ def run_command(
     with contextlib.ExitStack() as stack:
         folder = None
         if out is not None:
-            retention = Retention.of(keep)
+            keeps = KeepRule.of(keep)
             opened = open_run(
-                out, terms, mode_words(terms.mode), resume=resume, keep_s=keep_every, retention=retention
+                out, terms, mode_words(terms.mode), resume=resume, keep_s=keep_every, keeps=keeps
             )
             folder = stack.enter_context(opened)
         run = LocalRun(bundle, last, device, evaluator, root, folder)

@@ -10,7 +10,7 @@ import typer
 
 from ..local.bundle import Bundle
 from ..local.local_run import LocalRun
-from ..local.run_folder import Retention, open_run
+from ..local.run_folder import KeepRule, open_run
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import out
 
@@ -33,8 +33,8 @@ def publish(
     bundle = Bundle.read(job)
     bundle = bundle.with_mode(mode.over(bundle.terms.mode))
     terms = bundle.terms
-    keeps = Retention(every=1)  # NOTE: nothing that the folder has is dropped here
-    opened = open_run(run, terms, mode_words(terms.mode), resume=True, keep_s=math.inf, retention=keeps)
+    keeps = KeepRule(every=1)  # NOTE: nothing that the folder has is dropped here
+    opened = open_run(run, terms, mode_words(terms.mode), resume=True, keep_s=math.inf, keeps=keeps)
     with opened as folder:
         LocalRun(bundle, terms.steps, device, folder=folder).show(interval, step, node)
     what = f"interval {interval}" + ("" if step is None else f", step {step}")

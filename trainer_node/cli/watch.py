@@ -32,9 +32,7 @@ def watch(
     job: JobNumber,
     trainer: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Server (URI) of a trainer that no earlier claim reveals. Repeatable."
-        ),
+        typer.Option(help="Server (URI) of a trainer that no earlier claim reveals. Repeatable."),
     ] = None,
     bundle: Annotated[
         Path | None, typer.Option(help="The job's bundle: its labels name the numbers.")

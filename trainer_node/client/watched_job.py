@@ -18,7 +18,7 @@ from referee_py.program import SlotSource
 
 from ..chain import JobView
 from ..network.download import check_uri
-from ..observe.run_reports import MAX_REPORT_BYTES, Report
+from ..observe.run_reports import MAX_REPORT_BYTES, RunReport
 
 TIMEOUT_S = 5.0
 """Longest wait for the next bytes of a report; the whole of it may take twice as long."""
@@ -31,7 +31,7 @@ class Standing:
     """Report of one server about a run, or the reason why it gives none."""
 
     uri: str
-    report: Report | None
+    report: RunReport | None
     reason: str = ""
 
     @property
@@ -59,10 +59,10 @@ def standing(job: JobView, uri: str) -> Standing:
         return Standing(uri, None, str(error))
 
 
-def _report(job: JobView, uri: str) -> Report:
+def _report(job: JobView, uri: str) -> RunReport:
     """Return a report that can be about this job. Raises Unavailable."""
     try:
-        report = Report.model_validate_json(_download(f"{uri}/v1/progress/{job.id}"))
+        report = RunReport.model_validate_json(_download(f"{uri}/v1/progress/{job.id}"))
     except ValidationError as error:
         raise Unavailable(f"its report has {error.error_count()} errors in it") from error
     terms = job.program

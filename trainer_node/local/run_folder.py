@@ -45,7 +45,7 @@ SHARE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class KeepRule:
     """Checkpoints that keep their tensors: every ``every``-th (0: none), and the last ``window``.
 
     What is dropped can be computed again from the checkpoint before it.
@@ -55,7 +55,7 @@ class Retention:
     window: int = 0
 
     @classmethod
-    def of(cls, text: str) -> Retention:
+    def of(cls, text: str) -> KeepRule:
         """Read "all", "last", "every:K" or "window:K". Raises InvalidInput."""
         kind, _, number = text.partition(":")
         if text == "all":
@@ -79,9 +79,9 @@ class RunFolder:
     ``keep_s``: seconds of computing after which `due` asks for the state to be kept.
     """
 
-    def __init__(self, path: Path, terms: Terms, keep_s: float, retention: Retention) -> None:
+    def __init__(self, path: Path, terms: Terms, keep_s: float, keeps: KeepRule) -> None:
         self.path = path
-        self._terms, self._retention = terms, retention
+        self._terms, self._keeps = terms, keeps
         # NOTE: no fsync for each tensor: a torn one is noticed when it is read, and the state before it is restored.
         self.store = Store(path / "artifacts", sync=False)
         self.database = Database(path / "state.sqlite3")
@@ -119,12 +119,12 @@ class RunFolder:
     def _retain(self, checkpoint: Checkpoint) -> set[bytes]:
         """Count a checkpoint among the last ones. Return the tensors that nothing needs any more."""
         self._last.append(checkpoint)
-        states = max(KEPT_STATES, self._retention.window)
+        states = max(KEPT_STATES, self._keeps.window)
         if len(self._last) <= states:
             return set()
         oldest = self._last.pop(0)
         number = -(-oldest.step // self._terms.strides[0])
-        if oldest.root is not None and self._retention.every and number % self._retention.every == 0:
+        if oldest.root is not None and self._keeps.every and number % self._keeps.every == 0:
             self._kept_for_others.update(oldest.slots)
         needed = self._kept_for_others.union(*(set(known.slots) for known in self._last))
         return set(oldest.slots) - needed
@@ -189,7 +189,7 @@ def open_run(
     *,
     resume: bool,
     keep_s: float,
-    retention: Retention = Retention(),
+    keeps: KeepRule = KeepRule(),
 ) -> Iterator[RunFolder]:
     """Open the folder of a run, or create it. ``arithmetic``: the mode in words. ``resume``: it may have begun.
 
@@ -202,7 +202,7 @@ def open_run(
         with contextlib.ExitStack() as stack:
             stack.enter_context(exclusive(path / "lock", f"run folder {path}"))
             _identify(path / "run.json", _description(terms, arithmetic), resume)
-            folder = RunFolder(path, terms, keep_s, retention)
+            folder = RunFolder(path, terms, keep_s, keeps)
             stack.callback(folder.close)
             yield folder
     except (OSError, OperationalError) as error:

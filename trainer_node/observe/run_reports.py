@@ -1,6 +1,6 @@
 """Reports to others about a run while it is computed: steps, rate and the numbers that the program gives.
 
-    GET /v1/progress/<job>      a `Report` as JSON, of at most `MAX_REPORT_BYTES`
+    GET /v1/progress/<job>      a `RunReport` as JSON, of at most `MAX_REPORT_BYTES`
 
 A package has no names, so a number is identified by the node that gives it; a client with the bundle knows their names.
 SAFETY: neither roots nor hashes of states are reported. Before the reveal, whoever had them could claim the result of
@@ -43,7 +43,7 @@ class Point(BaseModel):
     numbers: Numbers
 
 
-class Report(BaseModel):
+class RunReport(BaseModel):
     """Progress of a run. ``nodes`` are the nodes and outputs that give the numbers. ``kept``: the last step after which
     the state is on disk."""
 
@@ -65,17 +65,17 @@ class Board:
     """The reports of a node's runs. Safe for several threads."""
 
     def __init__(self) -> None:
-        self._reports: dict[int, Report] = {}
+        self._reports: dict[int, RunReport] = {}
         self._lock = threading.Lock()
 
-    def put(self, report: Report) -> None:
+    def put(self, report: RunReport) -> None:
         with self._lock:
             self._reports.pop(report.job, None)
             self._reports[report.job] = report
             while len(self._reports) > MAX_REPORTS:
                 del self._reports[next(iter(self._reports))]
 
-    def get(self, job: int) -> Report | None:
+    def get(self, job: int) -> RunReport | None:
         with self._lock:
             return self._reports.get(job)
 
@@ -109,7 +109,7 @@ class Reporter:
         """Take note of a finished step."""
         self.pace.note(step, time.monotonic())
 
-    def report(self, latest: Mapping[str, Array], kept: int) -> Report:
+    def report(self, latest: Mapping[str, Array], kept: int) -> RunReport:
         """Return the report about the step noted last; ``latest`` are its numbers."""
         pace = self.pace
         numbers = [float(latest[name]) for name in self._sources if name in latest]
@@ -120,7 +120,7 @@ class Reporter:
             del self._history[1::2]
             self._apart = max(self._history[-1].step - self._history[0].step, 1) * 2 // MAX_POINTS or 1
         history = self._history if self._history[-1] == now else [*self._history, now]
-        return Report(
+        return RunReport(
             job=self._job,
             program=self._program.hex(),
             step=pace.step,

@@ -113,13 +113,13 @@ class Tensors:
         job: int,
         *,
         beside: bool = False,
-        trial: bool = False,
+        dry_run: bool = False,
         waits: bool = True,
         must: bool = False,
         lasts_s: float = math.inf,
     ) -> Iterator[None]:
         """Have the memory for a run of a job, which may be kept for it already; ``beside``: for one more than those.
-        ``trial``: it is only measured; ``waits``: it has a place in the line if there is no room now; ``must``: have it
+        ``dry_run``: it is only measured; ``waits``: it has a place in the line if there is no room; ``must``: have it
         in any case, because what we have staked on waits for nobody; ``lasts_s``: the seconds that it takes, as far as
         is known.
 
@@ -127,12 +127,12 @@ class Tensors:
         """
         key = job, beside
         with self._lock:
-            short = None if must else self._refuses(key, trial=trial, waits=waits, lasts_s=lasts_s)
+            short = None if must else self._refuses(key, dry_run=dry_run, waits=waits, lasts_s=lasts_s)
             if short is not None:
                 raise short
-            before = itertools.takewhile(lambda other: other != (job, trial), self._waiting)
+            before = itertools.takewhile(lambda other: other != (job, dry_run), self._waiting)
             loan = _Loan(key, self._clock(), frozenset(before))
-            self._waiting.pop((job, trial), None)
+            self._waiting.pop((job, dry_run), None)
             self._lent[key] += 1
             self._loans.append(loan)
         try:
@@ -213,26 +213,26 @@ class Tensors:
         """Take a job from all lists but that of what is kept."""
         self._meant.pop(job, None)
         self._idle.pop(job, None)
-        for trial in (False, True):
-            self._waiting.pop((job, trial), None)
+        for dry_run in (False, True):
+            self._waiting.pop((job, dry_run), None)
 
     def _refuses(
-        self, key: tuple[int, bool], *, trial: bool, waits: bool, lasts_s: float
+        self, key: tuple[int, bool], *, dry_run: bool, waits: bool, lasts_s: float
     ) -> MemoryShort | None:
         """Return why a job cannot have its memory now. Drops idle runs to make room."""
         job, _ = key
         if (reason := self._too_full(key)) is not None:
-            self._waiting.pop((job, trial), None)
+            self._waiting.pop((job, dry_run), None)
             return MemoryShort(reason, waits=False)
         now = self._clock()
         self._forget_waiting()
-        first, more = self._first(job, trial=trial), _Runs([key])
+        first, more = self._first(job, dry_run=dry_run), _Runs([key])
         passes = first is None or self._fits_beside(first, more) or lasts_s <= self._waits_s(first)
         while not passes or self._size(self._runs(more)) > self.limit:
             idle = next((number for number in self._idle if number != job), None)
             if idle is None or not passes:
                 if waits:
-                    self._waiting[job, trial] = now
+                    self._waiting[job, dry_run] = now
                 return MemoryShort(
                     f"it takes {self._taken(job).alone} bytes of memory, and {self._size(self._runs())} are in use"
                     f"{'' if passes else ', and others came before it'}; limits.memory_bytes is {self.limit}, for all "
@@ -246,13 +246,13 @@ class Tensors:
         now = self._clock()
         self._waiting = {key: asked for key, asked in self._waiting.items() if now - asked < ASKED_S}
 
-    def _first(self, job: int, *, trial: bool) -> tuple[int, bool] | None:
+    def _first(self, job: int, *, dry_run: bool) -> tuple[int, bool] | None:
         """Return the one that a job may not keep waiting: it came before, and waits longest."""
         for other, measured in self._waiting:
-            if (other, measured) == (job, trial):
+            if (other, measured) == (job, dry_run):
                 return None
             # NOTE: one that no longer fits alongside what is kept is left to others when it asks again.
-            if other != job and not (trial and measured) and self._too_full((other, False)) is None:
+            if other != job and not (dry_run and measured) and self._too_full((other, False)) is None:
                 return other, measured
         return None
 

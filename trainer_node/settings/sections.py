@@ -7,7 +7,7 @@ from typing import Annotated
 from eth_utils.address import is_checksum_address
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ..chain.fees import GWEI, FeePolicy
+from ..chain.fees import GWEI, FeeRule
 
 DAY_S = 24 * 3600
 
@@ -109,9 +109,9 @@ class Fees(BaseModel):
     """Seconds that actions without a clock wait for cheaper gas. 0 turns off all waiting, in disputes too; -1 is 0 on a
     development chain, a day elsewhere."""
 
-    def policy(self) -> FeePolicy:
+    def policy(self) -> FeeRule:
         """Return cap and tip in wei."""
-        return FeePolicy(self.max_fee, int(self.priority_fee_gwei * GWEI))
+        return FeeRule(self.max_fee, int(self.priority_fee_gwei * GWEI))
 
     @property
     def max_fee(self) -> int:

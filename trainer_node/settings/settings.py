@@ -40,7 +40,7 @@ from pydantic_settings import (
 
 from referee_py.errors import InvalidInput
 
-from ..chain import Finality, ViewPolicy
+from ..chain import Finality, ViewRule
 from ..chain.view import FINALITY_S
 from ..errors import ConfigError
 from ..network.download import check_uri
@@ -278,13 +278,13 @@ class Settings(BaseSettings):
         return self.block_time_s + self.poll_s if self.block_time_s else 0.0
 
     @property
-    def view_policy(self) -> ViewPolicy:
+    def view_policy(self) -> ViewRule:
         """Return which view of the chain to act on."""
         age = self.max_head_age_s
         if age < 0:
             age = 0 if self.chain_id in LOCAL_CHAINS else max(OLD_BLOCKS * self.block_time_s, OLD_S)
         agree = self.agree or len(self.rpc_url) // 2 + 1
-        return ViewPolicy(self.confirmations, self.finality, agree, age)
+        return ViewRule(self.confirmations, self.finality, agree, age)
 
     @property
     def worker_threads(self) -> int:

@@ -43,9 +43,9 @@ from .lanes import Lanes
 from .ordered import Ordered
 from .processors import Share
 
-TRIAL_S = 60.0
+DRY_RUN_S = 60.0
 """Seconds that the first step of a new job's program may take."""
-TRIALS_S = (4.0, 16.0, TRIAL_S)
+DRY_RUNS_S = (4.0, 16.0, DRY_RUN_S)
 """The same in each of its turns: one that takes longer is measured after those that take less."""
 MEASURED = 3
 """Further measurements of a job that we have not taken up."""
@@ -96,7 +96,7 @@ class Work:
     """Reason for leaving the job to others, once that is reported."""
     short: str | None = None
     """Why there is no memory for the job."""
-    trials: int = 0
+    dry_runs: int = 0
     """Turns in which its first step took too long."""
     measured: int = 0
     measure_at: float = math.inf
@@ -156,7 +156,7 @@ class Packages:
         self._apart, self._stop = apart, stop
         self._tensors, self._keeper, self._clock = tensors, keeper, clock
         self._strangers = Lanes(LANES, "package", clock=clock)
-        self._trials = Ordered("trial")
+        self._dry_runs = Ordered("dry-run")
         self._measures = ThreadPoolExecutor(1, thread_name_prefix="own measure")
 
     def fetching(self, work: Work) -> Future[Fetched] | None:
@@ -185,8 +185,8 @@ class Packages:
         do not slow one another down."""
         if work.ours:
             return self._measures.submit(self._prepare, work, math.inf)
-        limit_s = TRIALS_S[min(work.trials, len(TRIALS_S) - 1)]
-        return self._trials.submit(work.trials, partial(self._prepare, work, limit_s))
+        limit_s = DRY_RUNS_S[min(work.dry_runs, len(DRY_RUNS_S) - 1)]
+        return self._dry_runs.submit(work.dry_runs, partial(self._prepare, work, limit_s))
 
     def measured_again(self, work: Work, estimate: CostEstimate) -> CostEstimate:
         """Return what is known of a job's cost by now.
@@ -206,8 +206,8 @@ class Packages:
         if idle and work.measured < MEASURED and self._clock() >= work.measure_at:
             work.measured, work.measure_at = work.measured + 1, math.inf
             # NOTE: where it has no room now, it waits in no line: the job is measured already.
-            again = partial(self._prepare, work, TRIAL_S, waits=False)
-            work.again = self._trials.submit(len(TRIALS_S), again)
+            again = partial(self._prepare, work, DRY_RUN_S, waits=False)
+            work.again = self._dry_runs.submit(len(DRY_RUNS_S), again)
         return estimate
 
     def package(self, work: Work) -> Package:
@@ -227,8 +227,8 @@ class Packages:
     def too_long(self, work: Work) -> bool:
         """Note that a first step has taken its time; return whether it has another turn at once. Otherwise the job is
         to be refused, and is looked at again later."""
-        if work.trials < len(TRIALS_S) - 1:
-            work.trials += 1
+        if work.dry_runs < len(DRY_RUNS_S) - 1:
+            work.dry_runs += 1
             return True
         work.refused_until = self._clock() + again_s(work.job, work.measured)
         work.measured += 1
@@ -237,7 +237,7 @@ class Packages:
     def close(self) -> None:
         """Drop what has not begun. Waits for what is ours, and not for strangers."""
         self._strangers.close()
-        self._trials.close()
+        self._dry_runs.close()
         self._measures.shutdown(wait=True, cancel_futures=True)
 
     # ------------------------------------------------------------------ inside
@@ -274,7 +274,7 @@ class Packages:
         meanwhile."""
         ours = work.ours
         lent = self._tensors.lent(
-            work.job.id, beside=ours, trial=True, waits=waits, must=ours, lasts_s=limit_s
+            work.job.id, beside=ours, dry_run=True, waits=waits, must=ours, lasts_s=limit_s
         )
         with lent:
             return self._measure(work.job, self.package(work), limit_s)

@@ -35,7 +35,7 @@ from ..network.budget import Budget
 from ..network.fetcher import Fetcher
 from ..observe.metrics import Metrics
 from ..observe.pace import left_words, rate_words
-from ..observe.run_reports import Board, Report, Reporter, told_outputs
+from ..observe.run_reports import Board, Reporter, RunReport, told_outputs
 from ..run.checkpoints import StoredCheckpoints
 from ..run.cost_estimate import CostEstimate, measure
 from ..run.devices import backend_of
@@ -205,7 +205,7 @@ class RunExecution:
         _log.info("train.done", job=work.job.id, root=claim.root.hex(), states=checkpoints.kept)
         return claim, replay
 
-    def _show(self, report: Report) -> None:
+    def _show(self, report: RunReport) -> None:
         job, metrics = str(report.job), self._metrics
         metrics.set("steps_done", report.step, job)
         metrics.set("steps", report.steps, job)

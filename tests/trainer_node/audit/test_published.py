@@ -15,7 +15,7 @@ from referee_py.errors import Unavailable
 from tests.trainer_node.cli.growing import growing
 from trainer_node.audit.folder import SEAL
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
-from trainer_node.local.run_folder import Retention, open_run
+from trainer_node.local.run_folder import KeepRule, open_run
 from trainer_node.run.devices import backend_of
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
@@ -33,8 +33,8 @@ def publish(folder: Path, keep: str, lie: int = 0) -> Callable[..., None]:
     package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
 
     def with_replay(use: Callable[..., None]) -> None:
-        keeps = Retention.of(keep)
-        with open_run(folder, bundle.terms, "", resume=True, keep_s=60, retention=keeps) as run:
+        keeps = KeepRule.of(keep)
+        with open_run(folder, bundle.terms, "", resume=True, keep_s=60, keeps=keeps) as run:
             kind = lying(Lie(Fault.WRONG_OP_OUTPUT, lie) if lie else HONEST)
             use(run, kind(package, backend_of("cpu"), run.store, run))
 
@@ -106,8 +106,8 @@ def _honest(folder: Path) -> None:
     """Show an interval of a run with a replay that does not lie."""
     bundle_terms = opened(folder, folder.parent / "honest")
     package = bundle_terms.package(1 << 26)
-    keeps = Retention(every=1)
-    with open_run(folder, package.terms, "", resume=True, keep_s=60, retention=keeps) as run:
+    keeps = KeepRule(every=1)
+    with open_run(folder, package.terms, "", resume=True, keep_s=60, keeps=keeps) as run:
         run.show(Replay(package, backend_of("cpu"), run.store, run), 3)
 
 
