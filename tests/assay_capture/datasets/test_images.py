@@ -96,7 +96,7 @@ def test_a_file_that_is_no_image_is_refused(content: bytes, folder: Path) -> Non
 def test_a_truncated_image_is_refused(folder: Path) -> None:
     file = folder / "cat" / "3.png"
     file.write_bytes(file.read_bytes()[:-40])
-    refused(folder, "no readable image")
+    refused(folder, "not a readable image")
 
 
 def test_links_and_folders_in_a_class_are_refused(folder: Path, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
         ("x.jsonl", b"[" * 100_000, "line 1"),
         ("x.jsonl", b"\n", "no rows in"),
         ("x.csv", b"text\n\xff\xfe\n", "is not CSV in UTF-8"),
-        ("x.parquet", b"PAR1", "no Parquet file"),
+        ("x.parquet", b"PAR1", "not a Parquet file"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(name: str, content: bytes, words: str, tmp_path: Path) -> None:
@@ -106,5 +106,5 @@ def test_a_folder_that_names_files_elsewhere_is_refused(name: Any, tmp_path: Pat
     datasets.Dataset.from_list([{"text": "a"}]).save_to_disk(tmp_path / "folder")
     state = tmp_path / "folder" / "state.json"
     state.write_text(json.dumps(json.loads(state.read_text()) | {"_data_files": [{"filename": name}]}))
-    with pytest.raises(InvalidEncoding, match="no folder written by"):
+    with pytest.raises(InvalidEncoding, match="not a folder written by"):
         read_rows([tmp_path / "folder"], "masked-lm")
