@@ -1,6 +1,6 @@
 """Blocks of the chain as the endpoints show them, and the time that slow endpoints have.
 
-Who answers first decides nothing, and so not how long the others have, either. Until a majority (and `agree` of them)
+The first answer decides nothing, and so not how long the others have, either. Until a majority (and `agree` of them)
 shows what may be one view, all are waited for as long as their requests may take. Then the others have the usual
 patience, and those that let us wait recently have none. A dead endpoint lets us wait in full once per minute at most:
 after that it is silent (`Endpoint.silent`), and has no more than the usual patience for as long.
@@ -119,7 +119,7 @@ class Witnesses:
         )
 
     def _hurries(self, answers: Iterable[Block | ChainError]) -> bool:
-        """Return whether so many of these blocks may belong to one view. What they are worth is said by the votes."""
+        """Return whether so many of these blocks may belong to one view. The votes say what they are worth."""
         blocks = [one for one in answers if isinstance(one, Block)]
         return any(sum(_alike(one, other) for other in blocks) >= self.quorum for one in blocks)
 

@@ -204,7 +204,7 @@ def _follow(
             if finding.verdict is not Verdict.UNCHECKED:
                 append(file, folder, report.to_json())
             elif finding.interval in known:
-                # SAFETY: who withdraws data after an interval was found wrong does not take that back.
+                # SAFETY: whoever withdraws data after an interval was found wrong does not take that back.
                 report = known[finding.interval]
             done[finding.interval] = report
             if report.finding.verdict is not Verdict.UNCHECKED:

@@ -188,7 +188,7 @@ def _row(found: Coverage) -> dict[str, Any]:
 
 
 def _map(found: Coverage) -> list[str]:
-    """Return what is shown to people: what is wrong first."""
+    """Return the lines to print: contradictions and differences first."""
     lines = []
     for title, numbers in (
         ("auditors contradict each other about", found.contradictions),

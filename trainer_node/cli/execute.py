@@ -121,7 +121,7 @@ def run_command(
         repops.set_num_threads(threads)
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
-    # NOTE: what cannot be written is said now, and not after hours of computing.
+    # NOTE: a file that cannot be written is reported now, and not after hours of computing.
     if save is not None:
         _state_names(bundle, job)
         _check_place(save.parent)

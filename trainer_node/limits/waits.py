@@ -237,7 +237,7 @@ WAITS = (
         "the other side's servers",
         OPPONENT_S,
         "",
-        "the move that the chain alone needs; who has wasted the time is banned, longer each time",
+        "the move that the chain alone needs; whoever has wasted the time is banned, longer each time",
         "N/network/test_opponents.py::test_64_stalling_servers_cost_one_patience_and_then_nothing",
     ),
     Wait(

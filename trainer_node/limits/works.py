@@ -91,7 +91,7 @@ WORKS = (
         "putting together logs that were shown",
         "a trainer in rounded-f64 that serves nothing and answers requests",
         "each step once, by whoever computes it and never in the loop; two hashes for each digest shown",
-        "a stake; who requests pays for each page",
+        "a stake; whoever requests pays for each page",
         "N/run/test_shown_logs.py::test_they_are_handed_over_once_and_each_step_is_put_together_by_its_run",
     ),
     Work(

@@ -6,10 +6,10 @@
     idle     a finished run on which nothing rests: it gives way to others, and comes back from the disk
 
 What does not fit with what is kept is left to others; what does not fit now waits. SAFETY: jobs are cheap to post, so
-a limit per job limits nothing. INVARIANT: who waits is not overtaken for ever. A run that waits is passed only by what
+a limit per job limits nothing. INVARIANT: nothing is overtaken for ever. A run that waits is passed only by what
 fits alongside it, or takes no longer than what it waits for has taken until then; and so is a measurement by a run.
-Measurements do not wait for each other: they are short, and one at a time. So who waits, waits for twice as long as if
-nobody passed, at most; and who takes a short time is not kept from memory that lies idle by one that waits for long.
+Measurements do not wait for each other: they are short, and one at a time. So the wait is at most twice as long
+as if nobody passed; and a short work is not kept from memory that lies idle by one that waits for long.
 """
 
 from __future__ import annotations

@@ -126,8 +126,8 @@ class Outcomes:
             self.failed(work, "package", Unavailable(work.late))
 
     def failed(self, work: Work, part: str, error: BaseException) -> None:
-        """Tell /readyz and the metrics. NOTE: what others do not serve, or what is unsound, is not our failure, unless
-        we have staked on the job."""
+        """Report to /readyz and the metrics. NOTE: data that others do not serve, or that is unsound, is not our failure
+        unless we have staked on the job."""
         of = part
         if isinstance(error, Unavailable | InvalidInput | HashMismatch):
             of = "peer"

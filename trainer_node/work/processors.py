@@ -1,7 +1,7 @@
 """Computations that share the processors, step by step: whoever has had least time goes first.
 
 INVARIANT: a new one begins within one step of any other, and one that takes t seconds waits for at most t seconds, and
-a step, of each that computes meanwhile. So who brings a long one keeps nobody else's short one waiting. What our stake
+a step, of each that computes meanwhile. So a long one keeps nobody else's short one waiting. What our stake
 rests on goes before all others, in the order in which it came: each of it was begun because it is in time behind those
 before it.
 """
