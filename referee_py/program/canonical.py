@@ -46,7 +46,7 @@ class Canonical:
 def canonical_program(program: Program, keep: Sequence[SlotSource] = ()) -> tuple[Program, Canonical]:
     """Return the canonical form of a validated program. Constants with one hash become one.
 
-    Raises InvalidProgram if it has no slot and nothing must be kept.
+    Raises InvalidProgram if it has no slot and no output to keep.
     """
     found = canonical_skeleton(program.skeleton, keep, [constant.hash for constant in program.constants])
     skeleton = found.skeleton
@@ -63,7 +63,7 @@ def canonical_skeleton(
 ) -> Canonical:
     """Return the canonical form of a validated skeleton. Constants with equal entries in `same` are merged."""
     if not skeleton.slots and not keep:
-        raise InvalidProgram("a program without slots, of which nothing must be kept, computes nothing")
+        raise InvalidProgram("a program without slots and without outputs to keep computes nothing")
     form = _Form(skeleton, keep, same, ahead)
     while form.simplify():
         pass

@@ -187,7 +187,7 @@ class ClaimedRun:
 
     def bring_state(self, interval: int) -> Iterator[None]:
         """Bring the slots at the end of an interval, and see that they can be of the program. Yields after each part,
-        for a look at a budget. Raises Unavailable, Malformed. NOTE: nothing must be brought for interval 0."""
+        for a look at a budget. Raises Unavailable, Malformed. NOTE: interval 0 needs nothing."""
         if interval:
             self.slot_records(interval)
             yield

@@ -72,7 +72,7 @@ class Coverage:
         return sum(said.agreed for said in self.intervals.values())
 
     def chances(self) -> list[tuple[int, float]]:
-        """Return for numbers of wrong intervals the chance that none of them is among those agreed on.
+        """Return the probability, by the number of wrong intervals, that none of them is among those agreed on.
 
         This is the hypergeometric distribution, exactly: of all equally likely places of the wrong intervals, the share
         that lies outside. It supposes that the auditors drew without regard to the places, and that they tell the

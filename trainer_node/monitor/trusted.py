@@ -1,4 +1,4 @@
-"""Roots that somebody has computed whom the operator of the monitor believes: by hand, from a run, from a challenger.
+"""Roots from sources that the operator of the monitor trusts: given by hand, from a run, from a challenger.
 
     --trust 7=8a3f...            the run root of job 7, from anywhere
     --trust 7=run                a folder of `assay program run ... --out run`, of the same program

@@ -53,7 +53,7 @@ class Problems:
             return topic in self._reasons
 
     def note(self, topic: str, reason: str) -> None:
-        """Tell something that does not keep us from our duties."""
+        """Add a notice: a failure that does not keep us from our duties."""
         with self._lock:
             self._reasons.pop(topic, None)
             self._notices.pop(topic, None)
@@ -71,7 +71,7 @@ class Problems:
             self._count()
 
     def job(self, job: int, part: str, reason: str | None, *, ours: bool) -> None:
-        """Tell what is wrong with a part of a job (None: nothing). ``ours``: we have something at stake in it."""
+        """Report what is wrong with a part of a job (None: nothing). ``ours``: we have something at stake in it."""
         topic = f"job {job}: {part}" if part else f"job {job}"
         if reason is None:
             self.clear(topic)

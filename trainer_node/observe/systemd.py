@@ -1,4 +1,4 @@
-"""Tells the service manager how a daemon does, by the protocol of sd_notify(3): one datagram to a socket.
+"""Reports the state of a daemon to the service manager, by the protocol of sd_notify(3): one datagram to a socket.
 
 READY=1        it has started
 WATCHDOG=1     a round is over; if none comes for ``WatchdogSec``, the manager starts the daemon again

@@ -233,7 +233,7 @@ class FetchedLogs:
         return []
 
     def keep(self) -> None:
-        """Put those on disk that were shown on the chain, for whom we serve. Fetched logs are there already.
+        """Put those on disk that were shown on the chain, so that we can serve them. Fetched logs are there already.
 
         NOTE: a run does not need them there, so a disk that refuses is asked again the next time.
         """
@@ -255,7 +255,7 @@ class FetchedLogs:
 
     def _await(self, window: int, step: int) -> None:
         """Wait until a step's log has come, with its window, or all have been shown on the chain. Raises what the
-        download raises, and LogsLate if nobody has it, or while it continues, if the run has to continue without."""
+        download raises, and LogsLate if nobody has it, or while it lasts, if the run has to continue without."""
         while not self.shown and not self._here(step):
             fetch = self._window(window)
             with self._budget.waiting(), self._turn.waiting():

@@ -81,7 +81,7 @@ class Offers:
 
     @contextlib.contextmanager
     def _keeping(self) -> Iterator[None]:
-        """Tell ``unkept`` whether the disk has kept what the block writes."""
+        """Report to ``unkept`` whether the disk has kept what the block writes."""
         try:
             yield
         except DiskFailed as error:

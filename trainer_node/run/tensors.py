@@ -262,7 +262,7 @@ class Tensors:
         return self._size(self._staked() | (passing + more + _Runs([(first[0], False)]))) <= self.limit
 
     def _waits_s(self, first: tuple[int, bool]) -> float:
-        """Return for how many seconds what the first one in the line waits for has lasted by now.
+        """Return the age, in seconds, of the work that the first one in the line waits for.
 
         NOTE: nobody knows how long it lasts, but as long again is the least that may be expected. So what is over by
         then may pass: it makes the wait twice as long, at most, since what has passed itself lets nobody pass.

@@ -24,7 +24,7 @@ class Turns:
 
     @contextlib.contextmanager
     def move(self) -> Iterator[None]:
-        """Wait for the part of an answer that has begun, at most."""
+        """Wait at most for the part of an answer that has begun."""
         if self._owner == threading.get_ident():
             yield
             return

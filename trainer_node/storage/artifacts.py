@@ -309,7 +309,7 @@ class _TensorCheck:
             self._fold.push(data_node(self._taken(self._PIECE), self._HEIGHT), self._HEIGHT)
 
     def _taken(self, size: int) -> memoryview:
-        """Return so many of the bytes that came, as the data of a tensor. Raises Corrupt if they cannot be that."""
+        """Return a number of the bytes that came, as the data of a tensor. Raises Corrupt if they cannot be that."""
         assert self._header is not None
         dtype, data = self._header[0], bytes(memoryview(self._rest)[:size])
         del self._rest[:size]

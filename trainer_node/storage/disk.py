@@ -54,7 +54,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def on_disk(size: int) -> int:
-    """Return what a file of so many bytes takes: whole blocks."""
+    """Return the space that a file of that size takes: whole blocks."""
     return -(-max(size, 1) // BLOCK_BYTES) * BLOCK_BYTES
 
 

@@ -124,14 +124,14 @@ class Keeper:
         return too_full(self._left(job, part=False), self.room(job))
 
     def fits(self, job: int, size: int) -> str | None:
-        """Return why not to fetch so many bytes for a job, or None. Room that can be made is there a little later."""
+        """Return why not to fetch that many bytes for a job, or None. Room that can be made is there a little later."""
         full = too_full(size, self.room(job))
         if full is not None:
             self._ask(job, size)
         return full
 
     def refuses(self, job: int, size: int) -> str | None:
-        """Return why a job may not keep so many bytes more, or None.
+        """Return why a job may not keep that many bytes more, or None.
 
         SAFETY: a run of a stranger's job may write more than was thought, or have begun before we staked on another.
         What is kept for a stake is never taken by what has none; such a run continues, and keeps its roots alone.
@@ -201,7 +201,7 @@ class Keeper:
     # ------------------------------------------------------------------ a full disk
 
     def make_room(self, size: int) -> bool:
-        """Free so many bytes, if something may go. Called by the store when the disk is full."""
+        """Free that many bytes, if something may go. Called by the store when the disk is full."""
         self._metrics.add("disk_full")
         self._problems[DISK] = f"no space left for {size} bytes in {self._store.root}: make room"
 
@@ -314,7 +314,7 @@ class Keeper:
             self._problems.clear("keeper")
 
     def _tell(self, error: Exception) -> None:
-        """Tell that making room or collecting has failed."""
+        """Report that making room or collecting has failed."""
         self._problems.note("keeper", f"{type(error).__name__}: {error}")
         _log.warning("keeper.failed", error=type(error).__name__, reason=str(error))
 

@@ -49,7 +49,7 @@ class Freeable:
 
 
 class FreeableBytes:
-    """Reckons for the store of a node. For one thread at a time; ``clock`` gives seconds since 1970."""
+    """Estimates for the store of a node. For one thread at a time; ``clock`` gives seconds since 1970."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock

@@ -59,7 +59,7 @@ class Holders:
                 over.touch()
 
     def revive(self, job: int) -> None:
-        """Note that a job continues: a reorganisation has brought it back."""
+        """Note that a job is open again: a reorganisation has brought it back."""
         with self._lock, contextlib.suppress(OSError):
             over = self.folder / f"{job}{_OVER}"
             if over.exists():

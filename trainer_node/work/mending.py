@@ -78,7 +78,7 @@ class Mending:
         return reason
 
     def forget(self, job_id: int) -> None:
-        """Stop what continues for a job after its step."""
+        """Stop what runs for a job after its step."""
         self._told.discard(job_id)
         self._wanted.discard(job_id)
         self._begun.pop(job_id, None)

@@ -119,15 +119,15 @@ class Outcomes:
             work.package = None
 
     def leave(self, work: Work) -> None:
-        """Tell once that a job's package has taken its time."""
+        """Report once that a job's package has taken its time."""
         if work.late is not None and work.left != work.late:
             work.left = work.late
             _log.warning("job.left_to_others", job=work.job.id, reason=work.late)
             self.failed(work, "package", Unavailable(work.late))
 
     def failed(self, work: Work, part: str, error: BaseException) -> None:
-        """Report to /readyz and the metrics. NOTE: data that others do not serve, or that is unsound, is not our failure
-        unless we have staked on the job."""
+        """Report to /readyz and the metrics. NOTE: data that others do not serve, or that is unsound, is not our
+        failure unless we have staked on the job."""
         of = part
         if isinstance(error, Unavailable | InvalidInput | HashMismatch):
             of = "peer"
@@ -139,7 +139,7 @@ class Outcomes:
         self._problems.job(work.job.id, part, told, ours=work.ours or not strangers)
 
     def unkept(self, job_id: int, error: DiskFailed | None) -> None:
-        """Tell that the disk does not keep what a run gives, or that it does again."""
+        """Report that the disk does not keep what a run gives, or that it does again."""
         topic, work = f"job {job_id}: disk", self._work_of(job_id)
         if error is None:
             if topic in self._problems.topics():

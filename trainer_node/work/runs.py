@@ -29,7 +29,7 @@ PLACES = 4
 """Strangers' runs in progress at the same time: as many states are in memory."""
 SLICE_S = TURN_S
 """Seconds of the processors that a run has had more than another before it leaves its place to that one; and that it
-has had in its place before it leaves for who waits for its memory. NOTE: it writes its state, and reads it again."""
+has had in its place before it leaves for one that needs its memory. NOTE: it writes its state, and reads it again."""
 
 T = TypeVar("T")
 Act = Callable[[Callable[[], bool]], T]
@@ -109,7 +109,7 @@ class Runs:
             self._stop([run for run in (*self._line, *self._placed) if run.share is share])
 
     def close(self) -> None:
-        """Stop all after their steps, and wait for that. Nothing must be submitted any more."""
+        """Stop all after their steps, and wait for that. Nothing may be submitted any more."""
         with self._ended:
             self._stop([*self._line, *self._placed])
             self._ended.wait_for(lambda: not self._placed)
@@ -125,7 +125,7 @@ class Runs:
         return len(self._strangers) < PLACES
 
     def _make_way(self, first: _Run | None) -> None:
-        """Let a stranger's run leave for the first in the line, or for who waits for memory."""
+        """Let a stranger's run leave for the first in the line, or for one that waits for memory."""
         strangers = self._strangers
         if not strangers or any(run.share.leaves for run in strangers):
             return
