@@ -1,4 +1,4 @@
-"""Reads one block through endpoints that may change, lack it, or say what makes no sense.
+"""Reads one block through endpoints that may change, lack it, or give senseless answers.
 
 view       what a contract says
 events     what contracts have emitted up to this block, kept for later looks

@@ -184,7 +184,7 @@ class Tensors:
     def mean(self, job: int) -> None:
         """Keep room for a job on which a stake is about to be sent, until the chain shows it.
 
-        SAFETY: only for that. Room that is kept for whoever is merely asked about would be closed by who posts jobs.
+        SAFETY: only for that. Room that is kept for whoever is merely asked about could be taken up by posting jobs.
         """
         with self._lock:
             if job not in self._kept:

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def known(kind: type[T], raw: Any, of: str) -> T:
-    """Return what an endpoint tells of something as a value (`value_of`). Raises RpcCorrupt if it is none."""
+    """Return an endpoint's answer as a value of some type (`value_of`). Raises RpcCorrupt if it does not fit."""
     try:
         return value_of(kind, raw)
     except InvalidEncoding as error:
@@ -232,7 +232,7 @@ class Fold:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Self:
-        """Return what these events, in their order, tell. Raises RpcCorrupt."""
+        """Return the state after these events, in their order. Raises RpcCorrupt."""
         found = cls()
         for event in events:
             found.take(event)
