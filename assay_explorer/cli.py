@@ -97,7 +97,7 @@ def serve(
         int, typer.Option(help="Port of the pages; 0 takes any free one.", min=0, max=65535)
     ] = DEFAULT_PORT,
 ) -> None:
-    """Serve pages about the chain's jobs and disputes, or about a published run, until told to stop. Needs no key."""
+    """Serve pages about the chain's jobs and disputes, or about a published run, until asked to stop. Needs no key."""
     hosts = LOCAL if host in LOCAL else frozenset()
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(_listening(host, port))

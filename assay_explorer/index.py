@@ -3,7 +3,7 @@
     deployment's block ......... through ......... head
     events, kept                 read at the next look
 
-Beside the events it keeps the hashes of some blocks (`marks`): of each block with an event, and of the last block of
+Besides the events it keeps the hashes of some blocks (`marks`): of each block with an event, and of the last block of
 each look. A reorganisation shows by a mark that the chain no longer has. Then everything above the newest mark that the
 chain still has is dropped, and read again.
 

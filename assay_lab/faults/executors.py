@@ -24,7 +24,7 @@ from .nodes import PoisonData, StaleWeights, WrongInput, WrongOutput, WrongStruc
 
 
 def executor_of(fault: Fault, target: Target) -> Executor | None:
-    """The executor that tells this lie; None for an honest one. Raises InvalidInput if the program cannot have it."""
+    """The executor with this lie; None for an honest one. Raises InvalidInput if the program cannot have it."""
     if fault is Fault.NONE:
         return None
     if fault is Fault.SKIP_STEPS:
@@ -62,7 +62,7 @@ class _Liar:
 
 
 def hook_of(fault: Fault, target: Target) -> NodeHook:
-    """The hook that tells this lie at single nodes."""
+    """The hook with this lie at single nodes."""
     return _HOOKS[fault](target)
 
 

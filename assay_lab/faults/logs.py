@@ -19,7 +19,7 @@ from .kinds import Target, find
 
 
 class WrongLog(NodeHook):
-    """From its step on, one node is said to go by a log that is not the one committed to."""
+    """From its step on, one node's record has the hash of a log that is not the one committed to."""
 
     def __init__(self, target: Target) -> None:
         rounded(target)

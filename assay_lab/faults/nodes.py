@@ -55,7 +55,7 @@ class WrongOutput(NodeHook):
 
 
 class WrongStructure(NodeHook):
-    """From its step on, one node is said to be another operator."""
+    """From its step on, the records call one node another operator."""
 
     def __init__(self, target: Target) -> None:
         self._step = target.step

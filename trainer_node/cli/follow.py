@@ -1,4 +1,4 @@
-"""Tells how a run goes: a bar on a terminal, a line every so often elsewhere."""
+"""Shows the progress of a run: a bar on a terminal, a line every so often elsewhere."""
 
 from __future__ import annotations
 
