@@ -248,9 +248,9 @@ def test_what_has_no_exact_value_is_refused() -> None:
         exact.exact_value([(math.inf, 1.0)])
     with pytest.raises(InvalidInput, match="operand is nan"):
         exact.radius([(1.0, math.nan)], Bounds.PROVEN)
-    with pytest.raises(InvalidInput, match="no sum of products"):
+    with pytest.raises(InvalidInput, match="not a sum of products"):
         exact.terms_of("exp", [np.zeros(1)], {}, (0,))
-    with pytest.raises(InvalidInput, match="no sum of products"):
+    with pytest.raises(InvalidInput, match="not a sum of products"):
         summands_of("exp", [np.zeros(1)], PLAIN, np.array([0]))
     with pytest.raises(InvalidInput, match="at least 0"):
         exact.admissible(Fraction(1), 32, Fraction(-1))

@@ -126,7 +126,7 @@ def test_findings_that_came_with_the_run_do_not_count(assay: Assay, tmp_path: Pa
     for seal in ((tmp_path / "mine" / SEAL).read_text(), "0" * 64, ""):
         (shipped / SEAL).write_text(seal)
         code, _, errors = assay("audit", wrong, "--intervals", "all")
-        assert (code, "no folder that an audit of yours has made" in errors) == (2, True), errors
+        assert (code, "not a folder that an audit of yours has made" in errors) == (2, True), errors
     (shipped / SEAL).unlink()
     assert assay("audit", wrong, "--intervals", "all")[0] == 2
     code, output, _ = assay("audit", wrong, "--intervals", "all", "--out", "mine")
