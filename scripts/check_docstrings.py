@@ -34,6 +34,12 @@ PATTERNS = {
     r"once an? (?:job|round|process)(?=[.,;:)])": "once per job",
     r"of elsewhere": "existing, of another program",
     r"without a word": "silently",
+    r"anew": "again, or a verb with re-",
+    r"reckon(?:s|ed)?": "estimate, count",
+    r"(?:go|goes|going|gone) on(?!-chain| the list)": "continue, last, resume",
+    r"beside the (?:daemon's )?loop": "outside the loop",
+    r"0 is no limit": "0 means no limit",
+    r"for who": "for those who",
 }
 """Calques, and what to write instead. A space stands for any white space."""
 _FILE = re.compile(r"(?<![\w./*{}<>-])(?:[\w-]+/)*[\w-]+\.(?:py|pyi|sol|c|h|cuh?|cpp|md|js|toml)(?![\w.]*\w)")

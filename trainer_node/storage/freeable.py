@@ -3,8 +3,8 @@
 A sweep looks at every file of the store, and what it gives up is lost. So nobody begins one for a job that would not
 fit after it either: anybody can post such a job, for its gas.
 
-INVARIANT: it costs no look at the store. The files of a job that is over are looked at once; those of a job that goes
-on, as they come (`held_bytes`). What a sweep has left of a job that is over is not counted again, so no sweep is
+INVARIANT: it costs no look at the store. The files of a job that is over are looked at once; those of an open job, as
+they come (`held_bytes`). What a sweep has left of a job that is over is not counted again, so no sweep is
 repeated without effect. NOTE: what no job holds is not counted; it goes with the next collection.
 """
 
