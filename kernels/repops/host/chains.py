@@ -1,4 +1,4 @@
-"""An element's chain of steps (docs/adjudication.md, section 2), computed by kernels/csrc/chain at about 10^8 steps a
+"""An element's chain of steps (docs/adjudication.md, section 2), computed by kernels/csrc/chain at about 10^8 steps per
 second; the readable rules reach 10^4 to 10^5.
 
 Only the operators whose chains can be long are here. Every other operator has a single step.
