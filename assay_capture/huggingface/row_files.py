@@ -92,7 +92,9 @@ def _jsonl(path: Path) -> Iterator[Row]:
                     f"{path}, line {number} is not JSON: {reason}; write one whole object {{...}} in each line"
                 ) from error
             if not isinstance(row, dict):
-                raise InvalidEncoding(f"{path}, line {number} is no object; write one {{...}} in each line")
+                raise InvalidEncoding(
+                    f"{path}, line {number} is not an object; write one {{...}} in each line"
+                )
             yield row
 
 

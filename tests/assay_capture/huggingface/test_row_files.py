@@ -39,7 +39,7 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("x.txt", b"a", "rows are read from .jsonl"),
-        ("x.jsonl", b"[1]\n", "line 1 is no object"),
+        ("x.jsonl", b"[1]\n", "line 1 is not an object"),
         (
             "x.jsonl",
             b'{"text": "a"}\n{"text\n',

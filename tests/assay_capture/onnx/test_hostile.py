@@ -123,7 +123,7 @@ def test_bytes_beyond_the_file_or_the_tensor_are_refused(folder: Path, offset: i
 
 
 def test_an_offset_that_is_no_number_is_refused(folder: Path) -> None:
-    refused(external("weights.bin", **cast(dict[str, Any], {"offset": "x"})), folder, "no number")
+    refused(external("weights.bin", **cast(dict[str, Any], {"offset": "x"})), folder, "not a number")
 
 
 # ---------------------------------------------------------------------------------------------------------- tensors
