@@ -76,7 +76,7 @@ _GATHERING = frozenset(
         *("sum", "amax", "argmax", "scatter_add"),
     )
 )
-"""Operators that make one element of many: after one of them, its operands are often not needed any more."""
+"""Operators that make one element of many: after one of them, its operands are often no longer needed."""
 
 
 class _Form:

@@ -50,7 +50,7 @@ class AlreadyShown(Refusal):
 
 
 class NotPlayer(Refusal):
-    """States are said by the side itself (sender, player)."""
+    """States are posted by the side itself (sender, player)."""
 
 
 class RecordsDiffer(Refusal):

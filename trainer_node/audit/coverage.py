@@ -47,7 +47,7 @@ class Interval:
 class Coverage:
     """The receipts about one run, merged.
 
-    count      of the run's intervals; ``intervals`` has those about which something is said, ascending
+    count      of the run's intervals; ``intervals`` has those that receipts are about, ascending
     refused    files and why; ``strangers`` are auditors that are not counted
     """
 

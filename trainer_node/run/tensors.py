@@ -300,7 +300,7 @@ class Tensors:
         return lent | self._staked()
 
     def _staked(self) -> _Runs:
-        """Return the runs whose memory is not to be had for others."""
+        """Return the runs whose memory others cannot have."""
         meant = _Runs((job, False) for job in self._meant_now())
         return _Runs({(job, False): runs for job, runs in self._kept.items()}) | meant
 

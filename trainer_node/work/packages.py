@@ -270,7 +270,7 @@ class Packages:
         return Fetched(self.measuring(work) if work.prepared is None else None)
 
     def _prepare(self, work: Work, limit_s: float, *, waits: bool = True) -> CostEstimate:
-        """Measure a job. SAFETY: its memory is had for that long, and no longer. One in which we have a stake may run
+        """Measure a job. SAFETY: it has its memory for that long, and no longer. One in which we have a stake may run
         meanwhile."""
         ours = work.ours
         lent = self._tensors.lent(

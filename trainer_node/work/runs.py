@@ -148,7 +148,7 @@ class Runs:
                 if run.future.cancel():
                     run.future.set_running_or_notify_cancel()
                 else:
-                    run.future.set_exception(Interrupted("it is not wanted any more"))
+                    run.future.set_exception(Interrupted("it is no longer wanted"))
 
     def _work(self, run: _Run) -> None:
         """Compute until the run is done, or leaves its place."""
