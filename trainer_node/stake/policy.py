@@ -50,7 +50,7 @@ def crowded(job: JobView, at_stake: set[int], policy: Policy) -> str | None:
 class GasBudget:
     """Wei spent on gas for other parties, by job; kept in the database, so that a restart grants no new budget.
 
-    ``limit``: wei for each job; None is no limit.
+    ``limit``: wei for each job; None: no limit.
     """
 
     def __init__(self, database: Database, limit: int | None) -> None:
@@ -60,11 +60,11 @@ class GasBudget:
 
     @property
     def pays(self) -> bool:
-        """Whether it pays for anything at all."""
+        """True if it pays for anything at all."""
         return self._limit != 0
 
     def allows(self, job: int, wei: int) -> bool:
-        """Return whether a transaction for others may be sent whose gas costs ``wei``. Log a refusal once a job."""
+        """Return whether a transaction for others may be sent whose gas costs ``wei``. Log a refusal once per job."""
         spent = self._spent(job)
         if self._limit is None or spent + wei <= self._limit:
             return True
