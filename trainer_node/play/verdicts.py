@@ -1,4 +1,4 @@
-"""What a verifier does about a hearing: a pure function of the chain's state and its own judgement.
+"""Acts of a verifier in a hearing: a pure function of the chain's state and its own judgement.
 
     Voting              judge -> vote, or refuse
     Defence             judge -> stand, if we signed the verdict and it is right; else wait
@@ -45,7 +45,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """What the operator allows. ``max_period_s``: longest period of a job, in seconds; ``latency_s``: seconds until a
+    """Limits of the operator. ``max_period_s``: longest period of a job, in seconds; ``latency_s``: seconds until a
     move is seen and the next one mined."""
 
     policy: Policy
@@ -56,7 +56,7 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """What we have signed in other hearings. ``spare``: the wei of our account; ``max_fee``: the most that we pay for a
+    """Signatures of ours in other hearings. ``spare``: the wei of our account; ``max_fee``: the most that we pay for a
     unit of gas; ``means``: of this machine."""
 
     bonds: Sequence[Bond]
@@ -73,7 +73,7 @@ NOTHING_SIGNED = Signed((), 0, 0, Means(0.0, 0.0, 1))
 
 
 class Act(StrEnum):
-    """What is due. JUDGE: our judgement is wanted, and nothing can be done without it; UNREADABLE: the endpoint hides
+    """The due act. JUDGE: our judgement is wanted, and nothing can be done without it; UNREADABLE: the endpoint hides
     whether we signed; TRY: a trial runs; KEEP_GOING: anybody may end a period that is over."""
 
     WAIT = "wait"
