@@ -1,4 +1,4 @@
-"""Whether a challenger takes up a job: in time, affordable, paid for. Reasons against it are logged once a job."""
+"""Acceptance of jobs by a challenger: in time, affordable, paid for. A reason to decline is logged once per job."""
 
 from __future__ import annotations
 

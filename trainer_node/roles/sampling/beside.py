@@ -1,4 +1,4 @@
-"""Intervals whose data have come are replayed beside the work that brings the next ones, in one thread for each root.
+"""Replays of intervals whose data have come, in one thread per root, while others bring the next ones.
 
     work     holds a lane:  bring 1 ── bring 2 ── bring 3 ── ...         what comes is handed over
     beside   holds none:          └─> replay 1 ──> replay 2 ──> ...      in the order in which it came
@@ -40,7 +40,7 @@ class Beside:
         self._lock = threading.Lock()
         self._count = self._bytes = 0
         self.found = False
-        """Whether one was wrong."""
+        """True if one was wrong."""
 
     def __enter__(self) -> Beside:
         return self
@@ -62,12 +62,12 @@ class Beside:
 
     @property
     def full(self) -> bool:
-        """Whether no more is to be brought before something was replayed."""
+        """True if nothing more may be brought before something was replayed."""
         return self._count >= AHEAD or self._bytes >= AHEAD_BYTES
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is wanted."""
+        """True if nothing more is wanted."""
         return self.found or (self._running is not None and self._running.done())
 
     def _run(self) -> None:

@@ -42,7 +42,7 @@ from .interval import IntervalRunner, Task
 from .interval_run import Part
 
 ATTEMPTS = 3
-"""How often the data of an interval that nobody serves are asked for."""
+"""Attempts to get the data of an interval that nobody serves."""
 ROOTS = 32
 """Claimed roots of a job that are looked at in a round; the others have their turn in the next ones."""
 
@@ -64,7 +64,7 @@ class SampleRunner(IntervalRunner):
     def check(
         self, job: JobView, now: int, *, ours: bool = False, whole_after_s: float = 0.0
     ) -> list[Refuted]:
-        """Go on with the checks of a job. Return all that is to be refuted in it, as known now; ``now``: the chain's
+        """Continue the checks of a job. Return all that is to be refuted in it, as known now; ``now``: the chain's
         time; ``ours``: we have staked on a refutation in this job; ``whole_after_s``: the seconds that others take
         before its whole run, infinite if that would not be begun (`Worth.whole_after_s`)."""
         self._at_stake(job.id, ours)
@@ -246,7 +246,7 @@ class SampleRunner(IntervalRunner):
     def _find_again(self, job: JobView, checks: Checks) -> None:
         """Bring and replay what we have staked on, as far as it is not here.
 
-        SAFETY: whatever else is known, because its match or its hearing may go on; and each in a thread of its own.
+        SAFETY: whatever else is known, because its match or its hearing may be open; and each in a thread of its own.
         They are no more than we have paid for.
         """
         for group in job.groups:
@@ -431,7 +431,7 @@ class SampleRunner(IntervalRunner):
     def _count(self, task: Task, error: Unavailable, turn: Turn, interval: int) -> bool:
         """Count a failure to get an interval's data; return whether there were enough of them, or their time is over.
 
-        Raises the error if it is no fault of the claimants: a turn in a lane has ended before their time.
+        Raises the error if it is not the claimants' fault: a turn in a lane has ended before their time.
         """
         root, late = task.root, task.late
         if not late and turn.is_set():
