@@ -273,5 +273,5 @@ def _identify(path: Path, wanted: dict[str, object], resume: bool) -> None:
         )
     if not resume:
         raise InvalidInput(
-            f"{path.parent} holds a run of this program already; --resume continues it, another folder begins again"
+            f"{path.parent} holds a run of this program already; --resume continues it, another --out starts a new run"
         )
