@@ -1,8 +1,8 @@
 // An element's chain of steps (docs/adjudication.md, section 2), computed from one state to a later one.
 //
 // A state is bytes, with words big-endian. referee_py/element defines its contents, and tests compare this
-// code with it. The caller (repops/host/chains.py) has checked operands and attributes against the operator table,
-// and that the element, the steps and the size of the state belong to this chain.
+// code with it. The caller (repops/host/chains.py) has checked operands and attributes against the operator
+// table, and that the element, the steps and the size of the state belong to this chain.
 //
 //     dispatch.c       selects the walk; the C ABI
 //     chain_terms.c    contractions: the products whose sum an element is

@@ -1,6 +1,6 @@
-// The composite `adam` (repops/fuse/composites.py) in one loop, with the arithmetic of that expression, operator
-// by operator. The loop reads four streams, writes three, and is bound by memory: fused.c reads them in turns
-// and reaches half the bandwidth.
+// The composite `adam` (repops/fuse/composites.py) in one loop, with the arithmetic of that expression,
+// operator by operator. The loop reads four streams, writes three, and is bound by memory: fused.c reads them
+// in turns and reaches half the bandwidth.
 
 #include "unary.h"
 #include <math.h>

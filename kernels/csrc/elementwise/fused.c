@@ -11,8 +11,8 @@
 //                phase 1   e = exp(x - m);  s = sum(e)      e is kept for the whole row
 //                phase 2   y = e / s
 //
-// Several short rows are computed at once. repops/fuse/fusion.py makes, checks and describes the program, which
-// this file trusts.
+// Several short rows are computed at once. repops/fuse/fusion.py makes, checks and describes the program,
+// which this file trusts.
 
 #include "unary.h"
 #include "f64/grid.h"

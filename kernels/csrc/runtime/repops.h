@@ -1,9 +1,9 @@
 // The C ABI of the kernels, and definitions that every kernel file needs.
 //
 // An operator is ONE exported function, `repops_<name>`, of type `repops_operator`. Its caller
-// (repops/host/cpu.py) has checked dtypes, shapes and attributes against the operator table. Outputs are allocated
-// and never alias an input, and every array is C-contiguous. A kernel never fails on data; it can only run
-// out of memory (it then returns 1).
+// (repops/host/cpu.py) has checked dtypes, shapes and attributes against the operator table. Outputs are
+// allocated and never alias an input, and every array is C-contiguous. A kernel never fails on data; it can
+// only run out of memory (it then returns 1).
 //
 // INVARIANT: the result does not depend on `threads` or `isa`.
 
