@@ -158,6 +158,7 @@ lint: setup ## Check formats, types and common mistakes in every language
 	$(BIN)/python scripts/check_names.py
 	$(BIN)/python scripts/check_ways.py
 	$(BIN)/python scripts/check_budgets.py
+	$(BIN)/python scripts/check_docstrings.py
 	$(BIN)/lint-imports --no-logo --cache-dir .build/imports >.build/imports.log || { cat .build/imports.log; exit 1; }
 	$(BIN)/mypy
 	$(if $(SOLIDITY_FILES),$(BIN)/forge fmt --check contracts tests)

@@ -1,4 +1,4 @@
-"""What the pages take from others' servers, fetched beside them: a page waits a moment for it, and is shown without.
+"""Artifacts of others' servers, fetched in the background: a page waits a moment for them, and is shown without.
 
 SAFETY: servers are named by strangers. The fetcher bounds bytes and time and checks every hash; a server that stalls
 holds up a thread of this pool, and no page.

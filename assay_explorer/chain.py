@@ -97,7 +97,7 @@ class Kept:
 
 
 class Look:
-    """What the pages ask at one block. Raises RpcUnavailable, RpcCorrupt; InvalidInput for what is not there."""
+    """Queries of the pages at one block. Raises RpcUnavailable, RpcCorrupt; InvalidInput for what does not exist."""
 
     def __init__(self, client: IndexedClient, index: Index, block: Block, kept: Kept) -> None:
         self.client, self.index, self.kept = client, index, kept

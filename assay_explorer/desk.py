@@ -1,4 +1,4 @@
-"""What all pages share: the chain, labels of programs, and what is fetched from strangers."""
+"""State that all pages share: the chain, labels of programs, and data fetched from strangers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Desk:
         raise NotThere(f"job {number} has no match {text.said(match, 70)}")
 
     def _summary(self, case: Case, found: Ladder, parties: Parties) -> dict[str, Any]:
-        """What a dispute is about and how it stands, in a few words."""
+        """Return the subject of a dispute and its state, in a few words."""
         job, terms = case.job, case.match.terms
         who = [parties.name(player) for player in terms.players]
         where = []

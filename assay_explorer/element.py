@@ -94,7 +94,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page shows. ``what``: output or input, with its number; ``values``: those of the sides. ``right`` and
+    """Content of the page. ``what``: output or input, with its number; ``values``: those of the sides. ``right`` and
     ``steps`` are of outputs only."""
 
     what: str
@@ -118,7 +118,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: the disputed node in both records. ``at``: what a trial has found: output, element, entry, and the
+    """The question: the disputed node in both records. ``at``: the finding of a trial: output, element, entry, and the
     step that it judged, counted from 1."""
 
     structure: Structure

@@ -3,12 +3,12 @@
     deployment's block ......... through ......... head
     events, kept                 read at the next look
 
-Beside the events it keeps the hashes of some blocks (`marks`): of each block with an event, and of the last block of
+Besides the events it keeps the hashes of some blocks (`marks`): of each block with an event, and of the last block of
 each look. A reorganisation shows by a mark that the chain no longer has. Then everything above the newest mark that the
 chain still has is dropped, and read again.
 
 INVARIANT: the index holds what a fresh reading of the blocks up to `through` would give. Each look is one transaction
-of the database, so a killed process goes on where it was.
+of the database, so a killed process continues where it was.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trainer_node.errors import RpcCorrupt, RpcUnavailable
 
 FORMAT = "1"
 MARKS = 256
-"""Marks that are kept, the newest; a deeper reorganisation begins the index anew."""
+"""Marks that are kept, the newest; a deeper reorganisation begins the index again."""
 
 MAX_DECODED = 20_000
 """Events kept decoded in memory: decoding takes longer than reading."""
@@ -115,7 +115,7 @@ class Index(EventCache):
             last = self.through
             begin = client.deployment.block if last is None else last + 1
             while begin <= head.number:
-                # NOTE: a piece at a time, so that a long first look goes on where it was stopped.
+                # NOTE: a piece at a time, so that a long first look continues where it was stopped.
                 end = min(begin + client.log_range - 1, head.number)
                 self._take(client, begin, head if end == head.number else client.block(end))
                 begin = end + 1
@@ -208,7 +208,7 @@ class Index(EventCache):
         return [event for event in events if _fits(event, words)]
 
     def forget(self, *queries: Query) -> None:
-        """Begin anew: a view of the contracts has shown that the endpoint had not given all events."""
+        """Begin again: a view of the contracts has shown that the endpoint had not given all events."""
         _ = queries
         with self._lock, self._transaction():
             for table in ("marks", "events", "transactions"):

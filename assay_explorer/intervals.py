@@ -32,7 +32,7 @@ class Intervals:
     count: int
     counts: dict[str, int]
     by: str
-    """Who computed all of it."""
+    """Name of the party that computed all of it."""
 
 
 def intervals(job: JobView, disputes: Sequence[Ladder], parties: Parties) -> Intervals:

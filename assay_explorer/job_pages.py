@@ -105,7 +105,7 @@ class JobPages(Desk):
         return self._chain.reading(make)
 
     def _curve(self, job: JobView) -> dict[str, Any]:
-        """The numbers that trainers publish of their runs, as curves; each series by the server that tells it."""
+        """The numbers that trainers publish of their runs, as curves; each series by the server that reports it."""
         series, notes = [], []
         for claim_or_slot in job.servers():
             got = self._shelf.get(

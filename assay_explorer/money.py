@@ -1,4 +1,4 @@
-"""What every party of a job paid in and got, from post to payment: read from transactions and events, in wei.
+"""Payments of every party of a job, in and out, from post to payment: read from transactions and events, in wei.
 
     paid in     values of transactions to our contracts that have an event of the job, and bonds of its verifiers lost
     got         what the contracts credited in such transactions

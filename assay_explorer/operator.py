@@ -3,7 +3,7 @@
     sources ── three hops ──> the node ── three hops ──> those that read it
 
 A program may have 10,000 nodes and more: the neighbourhood is cut to `MAX_COLUMN` nodes a column, modules to
-`MAX_MODULES`, what is found to `MAX_FOUND`; how many are left out is said.
+`MAX_MODULES`, what is found to `MAX_FOUND`; the page shows how many are left out.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Graph:
             parts.append(f'<a href="{link}{number}">{group}</a>' if link and number != node else group)
         words = f"operator {node} with what it reads and what reads it, {len(at)} operators"
         drawing = svg(width, height, "".join(parts), words, "graph", "graph")
-        # NOTE: links in it are for everybody, so it is no picture but a group.
+        # NOTE: links in it are for everybody, so it is not a picture but a group.
         return Markup(str(drawing).replace('role="img"', 'role="group"', 1)), left_out
 
     # ------------------------------------------------------------------ the rest

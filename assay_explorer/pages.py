@@ -1,4 +1,4 @@
-"""What each page shows: one method makes a page from one look at the chain."""
+"""Contents of the pages: one method makes a page from one look at the chain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dispute proves and what it assumes, and its check from chain and artifacts."""
+"""The proof that a dispute gives, its assumptions, and its check from chain and artifacts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ProofPages(Desk):
     """The page of a proof, and the same as statements that hold or do not."""
 
     def proof(self, number: int, match: str) -> str:
-        """What a dispute proves, what it assumes, and the commands that check it again."""
+        """Show the proof that a dispute gives, its assumptions, and the commands that check it again."""
 
         def make(look: Look) -> str:
             case = self.case(look, number, match)

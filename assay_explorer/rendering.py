@@ -24,7 +24,7 @@ class NotThere(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a page is: it makes addresses of others. ``static``: the pages are files of one folder."""
+    """Place of a page: it makes the addresses of other pages. ``static``: the pages are files of one folder."""
 
     static: bool = False
 

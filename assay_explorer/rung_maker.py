@@ -1,4 +1,4 @@
-"""A dispute as it is told, event by event: what all parts of it share."""
+"""Maker of rungs from a dispute's events, one by one: state that all kinds of rungs share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dispute is shown as: rungs, each with the tree that is walked, its hashes, and the transactions of it."""
+"""Rungs: a dispute as the pages show it, each with the tree that is walked, its hashes, and the transactions of it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Rung:
 
     @property
     def funnel(self) -> bool:
-        """Whether the first difference leads to the rung below."""
+        """True if the first difference leads to the rung below."""
         return self.strip is not None and self.strip.found
 
     @property

@@ -93,7 +93,7 @@ def create_app(
         except AssayError as error:
             return HTMLResponse(pages.failure("Not shown", f"{type(error).__name__}: {error}"), 500)
         except Exception as error:
-            # NOTE: whatever strangers have written, the other pages go on; what failed is in the log.
+            # NOTE: whatever strangers have written, the other pages continue; what failed is in the log.
             _log.exception("explorer.page", path=request.url.path)
             return HTMLResponse(pages.failure("Not shown", f"{type(error).__name__}; see the log"), 500)
         digest = hashlib.sha256(body.encode()).hexdigest()[:16]

@@ -116,14 +116,14 @@ def demo(
 def _summary(results: dict[Fault, Result]) -> Table:
     table = Table("lie", "", "decided by", "step", "operator", "transactions", "gas", "seconds", box=None)
     for lie, result in results.items():
-        verdict = "[green]just[/green]" if result.just else "[red]UNJUST[/red]"
+        outcome = "[green]just[/green]" if result.just else "[red]UNJUST[/red]"
         seconds = f"{result.seconds:.0f}"
         if not result.disputes:
-            table.add_row(lie, verdict, "no dispute", "", "", "", "", seconds)
+            table.add_row(lie, outcome, "no dispute", "", "", "", "", seconds)
         for match in result.disputes:
             operator = "" if match.operator is None else str(match.operator)
             words = (match.reason.name.lower().replace("_", " "), str(match.step), operator)
-            table.add_row(lie, verdict, *words, str(match.transactions), f"{match.gas:,}", seconds)
+            table.add_row(lie, outcome, *words, str(match.transactions), f"{match.gas:,}", seconds)
     return table
 
 
@@ -143,7 +143,7 @@ def _fault(text: str) -> Fault:
         return Fault(text)
     except ValueError:
         close = did_you_mean(text, Fault)
-        raise typer.BadParameter(f"{text[:40]!r} is no lie{close}; lies are {', '.join(Fault)}") from None
+        raise typer.BadParameter(f"{text[:40]!r} is not a lie{close}; lies are {', '.join(Fault)}") from None
 
 
 FaultOption = Annotated[

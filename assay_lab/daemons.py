@@ -30,7 +30,7 @@ from .faults import Fault, Lie, Target, executor_of, values_of, watched
 
 
 def lying(lie: Lie) -> type[Replay]:
-    """Return the replay of a run that tells this lie; the honest one for none."""
+    """Return the replay of a run with this lie; the honest one for none."""
     if lie.fault is Fault.NONE:
         return Replay
 
@@ -79,18 +79,18 @@ class LyingVerifier(Verifier):
 
 
 def run_trainer(settings: Settings, lie: Lie) -> None:
-    """Run a trainer that tells this lie, until told to stop."""
+    """Run a trainer with this lie, until asked to stop."""
     participant = SilentParticipant if lie.fault is Fault.WITHHOLD else Participant
     trainer.run(settings, lying(lie), participant)
 
 
 def run_challenger(settings: Settings, lie: Lie) -> None:
-    """Run a challenger that disputes right results by this lie, until told to stop."""
+    """Run a challenger that disputes right results by this lie, until asked to stop."""
     challenger.run(settings, lying(lie))
 
 
 def run_verifier(settings: Settings, **_: Any) -> None:
-    """Run a verifier that signs what is wrong, until told to stop."""
+    """Run a verifier that signs what is wrong, until asked to stop."""
     repops.set_num_threads(settings.worker_threads)
     with open_daemon(settings, "verifier") as node:
         Service(node, Loop(node, LyingVerifier(node)).tick).run()

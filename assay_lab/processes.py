@@ -20,8 +20,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOP_TIMEOUT_S = 10.0
 
 
-class _Told:
-    """What signals have told this process. NOTE: they are handled in the main thread alone, so there is no lock."""
+class _Signalled:
+    """The signals that this process has received. NOTE: the main thread alone handles them, so there is no lock."""
 
     came: int | None = None
     held = 0
@@ -36,8 +36,8 @@ def ended_by_signals() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        _Told.came = number
-        if not _Told.held:
+        _Signalled.came = number
+        if not _Signalled.held:
             heed()
 
     for number, handler in before.items():
@@ -48,7 +48,7 @@ def ended_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        _Told.came = None
+        _Signalled.came = None
 
 
 def heed() -> None:
@@ -56,21 +56,21 @@ def heed() -> None:
 
     NOTE: an exception that a handler raises while an object is finalized is lost; so loops that wait call this.
     """
-    if _Told.came == signal.SIGINT:
+    if _Signalled.came == signal.SIGINT:
         raise KeyboardInterrupt
-    if _Told.came is not None:
-        raise SystemExit(128 + _Told.came)
+    if _Signalled.came is not None:
+        raise SystemExit(128 + _Signalled.came)
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Let signals wait for the end of the block. SAFETY: a process that has begun and is noted nowhere would stay."""
-    _Told.held += 1
+    _Signalled.held += 1
     try:
         yield
     finally:
-        _Told.held -= 1
-    if not _Told.held:
+        _Signalled.held -= 1
+    if not _Signalled.held:
         heed()
 
 

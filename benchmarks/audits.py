@@ -6,7 +6,7 @@ publish   trains it with the lie, and keeps all checkpoints
 audit     all intervals, in one process and in two, in turns; with --ray on two machines of a cluster (processes of this
           machine), one of which is killed in the middle
 bound     what two processes gain that do nothing but training steps: no audit of this machine can gain more
-states    what it costs to commit to the state after a step, beside the step itself
+states    cost of a commitment to the state after a step, compared with the step itself
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from assay_lab.daemons import lying
 from assay_lab.faults import Fault, Lie
 from referee_py.commit import Tag, Tree, tensor_hash
 from referee_py.execute import Run
-from trainer_node.audit.engine import MAX_REPORT_BYTES, Report
+from trainer_node.audit.engine import MAX_REPORT_BYTES, IntervalReport
 from trainer_node.audit.engine_ray import reports_by_ray
 from trainer_node.audit.folder import reports_in
 from trainer_node.audit.interval import Finding, Verdict
@@ -58,10 +58,10 @@ MEMORY = 8 << 30
 
 @contextmanager
 def lying_run(bundle: Bundle, lie: Lie, folder: Path) -> Iterator[tuple[RunFolder, Replay]]:
-    """Publish a run with a lie, or go on with it; yield its folder and the liar's own replay."""
+    """Publish a run with a lie, or continue with it; yield its folder and the liar's own replay."""
     package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
-    keeps = Retention(every=1)
-    with open_run(folder, bundle.terms, "repops-f32", resume=True, keep_s=1e9, retention=keeps) as opened:
+    keeps = KeepRule(every=1)
+    with open_run(folder, bundle.terms, "repops-f32", resume=True, keep_s=1e9, keeps=keeps) as opened:
         replay = lying(lie)(package, backend_of("cpu"), opened.store, opened)
         opened.publish(bundle, replay.train())
         yield opened, replay
@@ -90,7 +90,9 @@ def audited(run: PublishedRun, folder: Path, processes: int, threads: int) -> tu
         )
         took = Taken(time.perf_counter() - began, sum(os.times()[2:4]) - before)
         assert done.returncode == DIFFERS, done.stderr.decode()
-        return took, [Report.read(line, run).finding for line in reports_in(Path(out), MAX_REPORT_BYTES)]
+        return took, [
+            IntervalReport.read(line, run).finding for line in reports_in(Path(out), MAX_REPORT_BYTES)
+        ]
 
 
 def audits(run: PublishedRun, folder: Path, turns: int) -> tuple[Table, list[Finding]]:

@@ -1,4 +1,4 @@
-"""Training in bf16: the losses of programs beside those of eager autocast, and whether every way gives the same root.
+"""Training in bf16: the losses of programs and of eager autocast, and whether every way gives the same root.
 
 A GPT-2 of 10.7 M parameters, a vision transformer, and adapters on a Llama whose frozen weights are bf16.
 """

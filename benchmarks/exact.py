@@ -1,4 +1,4 @@
-"""The mode exact: contractions beside torch's of binary32 and binary64, sums beside those of repops-f32."""
+"""The mode exact: contractions compared with torch's of binary32 and binary64, sums with those of repops-f32."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _terms(operator: str, arrays: Sequence[Array], elements: int) -> int:
 def products(turns: int) -> Table:
     """Measure contractions with one thread. Shares are of elements: those that the binary64 sum leaves open, and those
     of these that compensated sums leave open, too."""
-    columns = ["product", "torch ms", "repops-f32 / torch", "exact / torch", "exact, ns a term"]
+    columns = ["product", "torch ms", "repops-f32 / torch", "exact / torch", "exact, ns per term"]
     table = Table("exact", [*columns, "left open by binary64", "by compensated sums"])
     torch.set_num_threads(1)
     repops.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Cost of a worst dispute beside its prize: begun in every hour of five synthetic years, against three rivals."""
+"""Cost of a worst dispute and its prize: begun in every hour of five synthetic years, against three rivals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checks that this GPU gives the bits of the C kernels: digests, larger calls, trees of hashes, a captured graph.
 
 An executor takes numpy arrays; `on_gpu` makes one of the cuda backend. So the tests can run all checks but that of the
-graph with kernels emulated on the host. A check goes on after a difference, and raises Differs with all that it found.
+graph with kernels emulated on the host. A check continues after a difference, and raises Differs with all it found.
 """
 
 from __future__ import annotations

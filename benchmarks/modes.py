@@ -65,10 +65,10 @@ def measure(turns: int) -> Table:
         "model",
         "products",
         "mode",
-        "ms a step",
+        "ms per step",
         "over repops-f32",
         "over eager FP32",
-        "kB of logs a step",
+        "kB of logs per step",
     ]
     table = Table("modes", [*columns, "GB hashed", "of products", "GB of values"])
     with one_thread():

@@ -1,4 +1,4 @@
-"""Matrix products in one thread, beside the fastest that the processor could be."""
+"""Matrix products in one thread, compared with the peak of the processor."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     rounding-logs         their table 2: sizes of the logs of a step
     rounding-corrections  their table 3: elements of a step that an auditor rounds otherwise than by itself
-    rounding-overhead     their table 5: CPU time of a step beside plain training in FP64 and in FP32, one thread
+    rounding-overhead     their table 5: CPU time of a step, of plain training in FP64 and in FP32, one thread
     rounding-paper        the same as they count it: elapsed time, with files of logs and Merkle trees
     rounding-runs         their figure 5: whole runs on different hardware, with logs and without
 

@@ -142,7 +142,7 @@ def runs(name: str, bits: int, text: Path | None = None, steps: int | None = Non
         "steps",
         "auditor",
         "checkpoints with logs",
-        "corrections a step",
+        "corrections per step",
         "states without logs",
     ]
     table, curves = Table("rounding-runs", [*columns, "distance at the end"]), dict[str, list[float]]()

@@ -17,7 +17,7 @@ EVERY_H = 3
 def measure(plan: Plan = DAY) -> Table:
     """Play the day, check it, and return a row for each three hours."""
     columns = ["hours", "jobs so far", "MiB of all nodes in one process", "KiB of the fullest disk"]
-    table = Table("soak", [*columns, "machine's seconds an hour"])
+    table = Table("soak", [*columns, "machine's seconds per hour"])
     with tempfile.TemporaryDirectory() as folder, _chains() as start:
         day = play(start(), Path(folder), plan)
     for at, sample in enumerate(day.samples):

@@ -58,7 +58,7 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
     uint256 private constant MAX_BYTES = 13_312;
     /// @notice 8 blocks of 6,144 bytes, with their paths.
     uint256 private constant MAX_BLOCK_BYTES = 53_088;
-    /// @notice Seconds that one more open piece adds: a party that sends 100,000 bytes a minute sends seven of the
+    /// @notice Seconds that one more open piece adds: a party that sends 100,000 bytes per minute sends seven of the
     /// longest records and leaves in it, or one page of blocks.
     uint256 private constant RECORD_SECONDS = 10;
     uint256 private constant LOG_SECONDS = 60;

@@ -40,7 +40,7 @@ contract Examiner is IExaminer {
         ) revert RecordsDiffer();
         while (differs < nout && outputs0[differs] == outputs1[differs]) ++differs;
         if (differs == nout) revert OutputsEqual();
-        // SAFETY: encoded anew, whatever its form in calldata, because later hashes are compared with this one.
+        // SAFETY: encoded again, whatever its form in calldata, because later hashes are compared with this one.
         hash = keccak256(abi.encode(dispute));
     }
 

@@ -96,7 +96,7 @@ contract Jobs is DataAvailabilityHook {
         bool closed = phaseOf(jobId) == JobPhase.Closing;
         if (!closed) _checkPhase(jobId, JobPhase.Challenge);
         if (_hasClaimed[jobId][msg.sender]) revert AlreadyClaimed(jobId, msg.sender);
-        // SAFETY: nobody trains beside a trainer that reveals nothing, so nobody would notice a wrong claim in the last
+        // SAFETY: nobody trains along with a trainer that reveals nothing, so nobody would notice a wrong claim in the last
         // second. With rounding logs nobody could: without the trainer's logs no run is right.
         if (job.reveals == 0) revert NothingRevealed(jobId);
         _checkRipe(jobId, _checkClaim(jobId, job, claim, 0, salt));
@@ -149,7 +149,7 @@ contract Jobs is DataAvailabilityHook {
         if (claim.collected) revert AlreadyCollected(jobId, number);
 
         claim.collected = true;
-        // NOTE: a refutation that has not lost is no claim of the accepted root.
+        // NOTE: a refutation that has not lost is not a claim of the accepted root.
         bool accepted = job.ended == JobPhase.Accepted && group.refutes == 0;
         uint256 amount = claim.stake + (accepted ? _share(job, group, claim) : 0);
         emit Collected(jobId, claim.owner, number, amount);

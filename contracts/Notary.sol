@@ -79,7 +79,7 @@ contract Notary is Reading, INotary {
         _checkPeriod(terms.challengePeriod);
         programHash = _checkProgram(terms);
         _checkRules(terms);
-        // SAFETY: the terms are encoded anew, whatever their form in calldata, so they can always be decoded.
+        // SAFETY: the terms are encoded again, whatever their form in calldata, so they can always be decoded.
         file = abi.encode(terms);
     }
 

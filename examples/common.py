@@ -1,4 +1,4 @@
-"""What the examples share: a short text, a tokenizer trained on it, small data sets made from words and shapes.
+"""Parts that the examples share: a short text, a tokenizer trained on it, small data sets made from words and shapes.
 
 Nothing is downloaded. Everything is drawn from fixed seeds, so each call gives the same.
 """

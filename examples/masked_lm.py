@@ -1,4 +1,4 @@
-"""Masked language modelling: an encoder of BERT's kind learns words that a collator has masked, anew in each epoch.
+"""Masked language modelling: an encoder of BERT's kind learns words that a collator has masked, again in each epoch.
 
 Without dropout, so that PyTorch's generator draws the same masks for both, and the losses can be compared.
 """

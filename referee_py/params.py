@@ -45,7 +45,7 @@ RESPONSE_BYTES, BLOCKS_RESPONSE_BYTES = (
     53_088,
 )  # of a response with its paths: a record of 255 inputs, 8 blocks
 RECORD_SECONDS, LOG_SECONDS = 10, 60
-"""Seconds that an open piece adds. At 100,000 bytes a minute: seven of the longest leaves, or one page of blocks."""
+"""Seconds that an open piece adds. At 100,000 bytes per minute: seven of the longest leaves, or one page of blocks."""
 MAX_REQUEST_PLACES, MAX_OPEN = 256, 512
 """Places in one call, some 32,000 gas each; pieces open under one root, from which `LISTS` of the contracts follows."""
 STEP, MAX_RANK = 64, 15

@@ -1,6 +1,6 @@
 """Check the size of things against scripts/budgets.toml: lines of a file and of a package, arguments of a function.
 
-`make lint` runs this. A budget is raised in the commit that needs it, with a reason beside it. What is smaller than a
+`make lint` runs this. A budget is raised in the commit that needs it, with a reason. What is smaller than a
 budget of its own by more than a tenth is reported too, so that budgets follow downwards. Exits with status 1 then.
 """
 

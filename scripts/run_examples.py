@@ -127,7 +127,7 @@ def _wrong(example: Any, module: Any, bundle: Bundle, state: list[Array], out: P
 
 
 def _quiet() -> None:
-    """Leave out what libraries tell while they work: bars, warnings."""
+    """Leave out what libraries print while they work: bars, warnings."""
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     datasets.disable_progress_bars()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import structlog
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from web3 import Web3
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).resolve().parent.parent
 _START_TIMEOUT_S = 120.0
 _ACCOUNTS = 10
+
+# NOTE: a busy machine takes longer for an example than Hypothesis allows by default.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""What a party runs: trainer daemon, challenger bot, verifier service, artifact store and server, chain client, CLI.
+"""Software of a party: trainer daemon, challenger bot, verifier service, artifact store, server, chain client, CLI.
 
 Rooms, from above; each imports only those below it:
 
 cli       the assay command
 monitor   all jobs from outside, without a key
-operate   Commands for who runs a node: none of them is part of a daemon
+operate   Commands for those who run a node: none of them is part of a daemon
 client    A client's side of a job
 roles     The daemons: which of the moves each of them makes, and on what it stakes
 play      The moves of a node: each file decides what is due in one contract

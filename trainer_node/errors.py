@@ -70,11 +70,11 @@ class DiskFailed(AssayError):
 
 
 class DiskFull(DiskFailed):
-    """The disk, or the store's quota, has no room for what is to be written."""
+    """The disk, or the store's quota, has no room for the data to write."""
 
 
 class RoomKept(DiskFull):
-    """The room that is left is kept for jobs in which we have a stake, and what is to be written is of another job."""
+    """The room that is left is kept for jobs in which we have a stake, and the data to write is of another job."""
 
 
 class LogsLate(Unavailable):
@@ -82,7 +82,7 @@ class LogsLate(Unavailable):
 
 
 class MemoryShort(Unavailable):
-    """A job does not fit in memory beside others. ``waits``: it does once they are done; else it is left to others."""
+    """A job does not fit in memory alongside others. ``waits``: it does later; else it is left to others."""
 
     def __init__(self, reason: str, *, waits: bool) -> None:
         super().__init__(reason)
@@ -97,7 +97,7 @@ class Corrupt(HashMismatch, Unavailable):
 
 
 class Malformed(AssayError):
-    """What a claimed checkpoint leads to cannot be of the program, so the interval that ends there is wrong."""
+    """Data under a claimed checkpoint cannot be of the program, so the interval that ends there is wrong."""
 
 
 class ChainError(AssayError):

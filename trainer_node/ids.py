@@ -1,4 +1,4 @@
-"""How logs and commands write ids: hashes, roots, addresses, and the numbers of matches."""
+"""Ids as logs and commands write them: hashes, roots, addresses, and the numbers of matches."""
 
 from __future__ import annotations
 

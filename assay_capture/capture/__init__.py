@@ -15,7 +15,7 @@ lowering      pass 3: ATen to the operator set
 optimizers    SGD, Adam, parameter groups, averages of weights, PyTorch's: `from_torch`
 builder       the program under construction
 draft         a captured program before its tensors are read
-guard         the first step beside eager PyTorch's
+guard         the first step compared with eager PyTorch's
 seeded        initial weights and data order from a seed
 remedies      what to write instead of what no program can have
 errors        `CaptureError`, `Unsupported`

@@ -53,7 +53,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Labels:
-    """Names for people, kept beside the program and never part of it. `metrics` gives the output of each metric."""
+    """Names for people, kept with the program and never part of it. `metrics` gives the output of each metric."""
 
     nodes: list[str]
     slots: list[str]

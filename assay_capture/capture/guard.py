@@ -1,6 +1,6 @@
-"""The guard: a first step of the program beside a first step of eager PyTorch, on the first batch.
+"""The guard: compares a first step of the program with one of eager PyTorch, on the first batch.
 
-A trace may lose something without a word: a write behind PyTorch's back, a decomposition or a rule that is wrong. So
+Tracing can drop an effect silently: a write behind PyTorch's back, a decomposition or a rule that is wrong. So
 loss and gradients are compared before anybody pays for a run. Dropout is left out on both sides, since the two draw
 different numbers; with other random numbers nothing can be compared.
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TOLERANCE, TOLERANCE_BF16 = 1e-3, 0.25
 """Largest difference of an element, in units of the largest element of its gradient."""
 AMPLIFIED = 8
-"""How much further than eager FP32 a program may be from eager FP64, where FP32 itself is far from it.
+"""Factor by which a program may be further from eager FP64 than eager FP32 is, where FP32 itself is far from it.
 
 A unit of rounding moves an activation across a kink (ReLU, max pooling), and then elements of a gradient differ by
 tenths: in the first step of ResNet-50 eager FP32 differs from FP64 by 0.12 of the largest element. There single

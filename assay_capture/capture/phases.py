@@ -1,4 +1,4 @@
-"""Which module runs while a step is traced, and in which pass: the annotations of nodes, and the places of errors."""
+"""The module that runs while a step is traced, and its pass: for the annotations of nodes and the places of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module keeps in Python: numbers, words, tensors and containers of its attributes, and Python's random numbers.
+"""State of a module in Python: numbers, words, tensors and containers of its attributes, and Python's random numbers.
 
 A program is one graph for all steps, so a step must not depend on any of it if a step changes it. `check` traces again
 as long as something changes:
@@ -23,9 +23,9 @@ import torch
 from .errors import CaptureError, Unsupported
 
 _DEPTH = 3
-"""How far objects and containers inside attributes are looked into."""
+"""Depth to which objects and containers inside attributes are searched."""
 _MAX_ITEMS = 4096
-"""Largest container that is looked into; larger ones are data."""
+"""Largest container that is searched; larger ones are data."""
 _OF_TORCH = frozenset(vars(torch.nn.Module())) | {"training"}
 _CONTAINERS = (list, dict, set, collections.deque)
 _REMEDY = (
@@ -129,7 +129,7 @@ class PythonState:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is an object of somebody's own, whose attributes may be state."""
+    """Return whether a value is of a user's own class, so that its attributes may be state."""
     kind = type(value)
     return (
         hasattr(value, "__dict__")

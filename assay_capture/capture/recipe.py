@@ -39,7 +39,7 @@ class Recipe:
     """The definition of a training job.
 
     `initial` is "seeded" (drawn from `seed`, the same on every machine) or "module" (the module's own values). `seed`
-    also seeds dropout. `order`, i64 [steps, batch], replays the examples of a run of elsewhere; if not given, every
+    also seeds dropout. `order`, i64 [steps, batch], replays the example order of an existing run; if not given, every
     epoch is shuffled by `seed`. `processor` is the tokenizer or image processor of a `transformers` model, kept for
     those who export the result. The other fields are those of `capture`.
     """

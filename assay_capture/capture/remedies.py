@@ -1,4 +1,4 @@
-"""What to write instead of an operator of PyTorch that no program can have, or that has no lowering yet."""
+"""Remedies: replacements for operators of PyTorch that no program can have, or that have no lowering yet."""
 
 from __future__ import annotations
 

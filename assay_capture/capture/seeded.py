@@ -35,7 +35,7 @@ def permutation(seed: int, name: str, size: int) -> npt.NDArray[np.int64]:
 
 
 def data_order(seed: int, size: int, batch: int, steps: int) -> npt.NDArray[np.int64]:
-    """Return [steps, batch]: the examples of each step. Each epoch is shuffled anew; a batch may span two epochs."""
+    """Return [steps, batch]: the examples of each step. Each epoch is shuffled again; a batch may span two epochs."""
     epochs = -(-steps * batch // size)
     order = np.concatenate([permutation(seed, f"order/{epoch}", size) for epoch in range(epochs)])
     return order[: steps * batch].reshape(steps, batch)

@@ -63,7 +63,7 @@ def capture(
                 loss, every array is given by keyword
     order       i64 [steps, batch]: `order[t-1]` lists the examples of step t
     tables      f32 [steps, accumulate] by name: a number for each step and part of its batch, which the objective gets
-                beside the arrays
+                next to the arrays
     initial     replaces parameters and buffers by name; the others start with the module's values
     seed        of dropout, below 2^64
     accumulate  number of parts into which the batch is split; their gradients (and losses) are averaged
@@ -270,7 +270,7 @@ _EXACT = {
 def exactly(data: Mapping[str, Array]) -> dict[str, Array]:
     """Return tensors and lists as arrays, smaller integers as i64 and float16 as f32, which changes no value.
 
-    Numbers in lists are f32, as torch.tensor takes them. Raises CaptureError for what is no array.
+    Numbers in lists are f32, as torch.tensor takes them. Raises CaptureError for what is not an array.
     """
     if not isinstance(data, Mapping):
         raise CaptureError(f"data is {type(data).__name__}; it must be a mapping of names to arrays")

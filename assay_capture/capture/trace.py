@@ -63,7 +63,7 @@ class Objective:
 
     @property
     def beside(self) -> Any:
-        """An object beside the module that may have a state of its own."""
+        """An object other than the module that may have a state of its own."""
         return self.loss
 
     def __call__(self, forward: Callable[..., Any], batch: Mapping[str, torch.Tensor]) -> Any:
@@ -263,7 +263,7 @@ def functional_graph(
 
 
 def _check_writes(graph: torch.fx.GraphModule) -> None:
-    """Raise Unsupported for a write to a tensor that is no buffer: the next step would not see it."""
+    """Raise Unsupported for a write to a tensor that is not a buffer: the next step would not see it."""
     for node in graph.graph.nodes:
         schema = getattr(node.target, "_schema", None)
         if schema is None or not schema.is_mutable or not node.args:
@@ -273,7 +273,7 @@ def _check_writes(graph: torch.fx.GraphModule) -> None:
             written = written.args[0]
         if isinstance(written, torch.fx.Node) and written.op == "get_attr":
             raise Unsupported(
-                "it writes to a tensor that is no parameter or buffer, and the next step would not see it",
+                "it writes to a tensor that is not a parameter or buffer, and the next step would not see it",
                 "register it as a buffer of its module",
                 f"module {node.meta.get('custom', {}).get('module', 'or loss')}, {node.target}",
             )

@@ -182,7 +182,7 @@ def _size(text: str) -> tuple[int, int]:
     try:
         height, width = map(int, text.lower().split("x"))
     except ValueError:
-        raise InvalidInput(f"{text!r} is no size; write height x width, as 32x32") from None
+        raise InvalidInput(f"{text!r} is not a size; write height x width, as 32x32") from None
     return height, width
 
 

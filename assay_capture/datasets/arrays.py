@@ -58,7 +58,7 @@ def check_name(name: object) -> str:
     """Return the name of a tensor. Raises InvalidInput unless it is plain."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{str(name)[:80]!r} is no name of a tensor; use letters, digits, '_', '.' and '-'"
+            f"{str(name)[:80]!r} is not a name of a tensor; use letters, digits, '_', '.' and '-'"
         )
     return name
 
@@ -77,7 +77,7 @@ def read_safetensors(path: Path, names: Sequence[str] = (), max_bytes: int = MAX
 
 
 def _chosen(path: Path, found: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the names of the arrays to read. Raises InvalidInput for one that is missing or is no valid name."""
+    """Return the names of the arrays to read. Raises InvalidInput for one that is missing or is not a valid name."""
     for name in names:
         if name not in found:
             raise InvalidInput(f"{path} has no array {name!r}; it has {', '.join(found[:20]) or 'none'}")

@@ -41,7 +41,7 @@ _EXTRA_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 class Dataset:
     """`tensors` are f32, i64 or bool, each `[rows, ...]`, in the order of the root. `origin` is for people.
 
-    `extras` are small files kept beside the tensors (a tokenizer), by name. Raises InvalidInput.
+    `extras` are small files kept with the tensors (a tokenizer), by name. Raises InvalidInput.
     """
 
     tensors: Mapping[str, Array]
@@ -60,7 +60,7 @@ class Dataset:
             raise InvalidInput(f"tensors of a data set need as many rows each, and at least one: {rows}")
         for name, data in self.extras.items():
             if not _EXTRA_NAME.fullmatch(name) or len(data) > MAX_EXTRA_BYTES:
-                raise InvalidInput(f"{name!r} of {len(data)} bytes cannot be kept beside the tensors")
+                raise InvalidInput(f"{name!r} of {len(data)} bytes cannot be kept with the tensors")
 
     @property
     def rows(self) -> int:
@@ -154,7 +154,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         ]
         extras = [name for name in found["extras"] if _EXTRA_NAME.fullmatch(name)]
         if extras != found["extras"] or not isinstance(found["origin"], dict):
-            raise InvalidEncoding(f"{path} names files that cannot be beside it")
+            raise InvalidEncoding(f"{path} names files that cannot be next to it")
         if not tensors or len({tensor["name"] for tensor in tensors}) != len(tensors):
             raise InvalidEncoding(f"{path} names no tensor, or one twice")
         for name in extras:

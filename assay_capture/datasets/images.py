@@ -102,7 +102,7 @@ def _pixels(path: Path, size: tuple[int, int], channels: int) -> npt.NDArray[np.
             array = np.asarray(plain, dtype=np.uint8).reshape(*size, channels)
     except (OSError, ValueError, SyntaxError, EOFError, library.DecompressionBombError) as error:
         raise InvalidInput(
-            f"{path} is no readable image of {', '.join(FORMATS)}: {error}; remove or repair it"
+            f"{path} is not a readable image of {', '.join(FORMATS)}: {error}; remove or repair it"
         ) from error
     return array.transpose(2, 0, 1)
 

@@ -4,7 +4,7 @@
     row k = t_(k s) ... t_(k s + T)        T inputs and T targets in T + 1 tokens; s is the stride, T by default
 
 A tokenizer is trained on the text itself, or read from a tokenizer.json. Its SHA-256 is recorded and the file is kept
-beside the data set, so that users of the model can encode and decode as in training.
+with the data set, so that users of the model can encode and decode as in training.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an export needs, gathered while the model is at hand. It travels in the bundle, beside the program.
+"""Files that an export needs, gathered while the model is loaded. They travel in the bundle, next to the program.
 
 config.json, tokenizer.json, ...   the library's own files
 export.json                        which tensor of the program each tensor of the library's file is
@@ -67,7 +67,7 @@ def _described(module: Any, processor: Any, built: Built, initial: Initial) -> d
 
 
 class _Kept:
-    """What the library keeps of a model: the file's name, its tensors, and its configuration."""
+    """The library's own files of a model: the file's name, its tensors, and its configuration."""
 
     def __init__(
         self, file: str, library: str, tensors: Mapping[str, torch.Tensor], files: dict[str, bytes]

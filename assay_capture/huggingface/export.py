@@ -6,7 +6,7 @@ unread ────────┘
 config.json, tokenizer.json, ... as they were; README.md says what is known about the result
 
 SAFETY: a bundle may come from anybody. Its files have plain names of a few kinds and known hashes (bundle.py); no file
-of them is code or asks for code of elsewhere, none replaces a file that is written here or has others loaded in its
+of them is code or asks for code from elsewhere, none replaces a file that is written here or has others loaded in its
 place, and nothing is unpickled.
 """
 
@@ -37,7 +37,7 @@ _FILES = {"model.safetensors": "transformers", "adapter_model.safetensors": "pef
 _SUFFIXES = {".json", ".jinja", ".model", ".spm", ".txt"}
 _MAX_KEY = 512
 MAX_COPIES = 4
-"""How often all tensors of a program together may be in one file."""
+"""Maximum size of one file, as a multiple of all tensors of the program."""
 
 
 def export(
@@ -78,7 +78,7 @@ def check_export(bundle: Bundle, folder: Path) -> None:
     """Raise InvalidInput or InvalidEncoding if `export` would, for any state of the program."""
     if INDEX not in bundle.extras:
         raise InvalidInput(
-            f"{bundle.name} is no model of transformers or peft, or was built by another version; write the state "
+            f"{bundle.name} is not a model of transformers or peft, or was built by another version; write the state "
             "itself as safetensors, or build the bundle again"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -57,7 +57,7 @@ _TOKENIZER_FILES = (
 
 @dataclass(frozen=True)
 class Source:
-    """What a run is made from: folder of the model, task, data, arguments. `length` is the most tokens of a row."""
+    """Inputs of a run: folder of the model, task, data, arguments. `length` is the most tokens of a row."""
 
     folder: Path
     task: str
@@ -199,7 +199,7 @@ class Source:
 def _check_folder(folder: Path, tokenizer: bool) -> None:
     """Raise InvalidInput unless the folder holds a configuration, weights that need no unpickling, and a tokenizer."""
     if not folder.is_dir():
-        raise InvalidInput(f"{folder} is no folder; name the folder of a model of transformers")
+        raise InvalidInput(f"{folder} is not a folder; name the folder of a model of transformers")
     if not (folder / "config.json").is_file():
         raise InvalidInput(f"{folder} holds no config.json; name the folder of a model of transformers")
     _check_config(folder)
@@ -240,7 +240,7 @@ def _check_config(folder: Path) -> None:
                 )
     if (folder / "adapter_config.json").exists():
         raise InvalidInput(
-            f"{folder} holds an adapter beside the model (adapter_config.json), which would be loaded, too; move it "
+            f"{folder} holds an adapter next to the model (adapter_config.json), which would be loaded, too; move it "
             "away, or merge it with merge_and_unload() and save_pretrained"
         )
 
@@ -254,7 +254,7 @@ def _own_classes(folder: Path) -> list[str]:
 
 
 def _check_index(path: Path) -> None:
-    """SAFETY: the library opens whatever an index of weights names, anywhere, and unpickles what is no safetensors."""
+    """SAFETY: the library opens whatever an index of weights names, anywhere, and unpickles what is not safetensors."""
     files = _read_object(path).get("weight_map")
     if not isinstance(files, dict):
         raise InvalidInput(f"{path} does not say where weights are; write them with save_pretrained again")
@@ -272,7 +272,7 @@ def _read_object(path: Path) -> dict[str, Any]:
         # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
         found = from_json(read_plain(path, _MAX_JSON_BYTES))
     except ValueError as error:
-        raise InvalidEncoding(f"{path} is no JSON: {error}; write it with save_pretrained again") from error
+        raise InvalidEncoding(f"{path} is not JSON: {error}; write it with save_pretrained again") from error
     if not isinstance(found, dict):
         raise InvalidEncoding(f"{path} holds no object {{...}}; write it with save_pretrained again")
     return found

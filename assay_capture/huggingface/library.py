@@ -15,7 +15,7 @@ from trainer_node.errors import ConfigError
 
 def load() -> Any:
     """Return `transformers`. Raises ConfigError if it, or what it needs to train, is missing."""
-    # NOTE: read when the library is imported; what is loaded later is also told to stay local.
+    # NOTE: read when the library is imported; what is loaded later gets the same as an argument.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
         importlib.import_module("accelerate")

@@ -17,7 +17,7 @@ _TASKS = {
 }
 _MAX_RANK, _MAX_ALPHA = 1 << 16, 1e9
 _HEAD = {"image-classification": ["classifier"]}
-"""Heads that are trained beside the adapters, for tasks that peft does not know."""
+"""Heads that are trained along with the adapters, for tasks that peft does not know."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Lora:
             modules_to_save=_HEAD.get(task),
         )
         layers = [name for name, _ in model.named_modules()]
-        for target in self.targets:  # NOTE: peft takes several, of which one is not there, without a word
+        for target in self.targets:  # NOTE: peft silently takes several of which one is missing
             if not any(name == target or name.endswith(f".{target}") for name in layers):
                 known = {
                     name.rpartition(".")[2] for name, layer in model.named_modules() if _is_linear(layer)

@@ -43,7 +43,7 @@ _OURS = ("transformers.trainer", "transformers.trainer_seq2seq", "trl.trainer.sf
 class TrainerLoss(Objective):
     """Computes what `trainer.compute_loss` would, without what it only reports.
 
-    `constants` are entries of every batch that are no tensors (return_loss=True); the model gets them as they are.
+    `constants` are entries of every batch that are not tensors (return_loss=True); the model gets them as they are.
     """
 
     trainer: Any
@@ -55,7 +55,7 @@ class TrainerLoss(Objective):
 
     @property
     def is_the_librarys(self) -> bool:
-        """Whether no function of somebody's own takes part."""
+        """True if no function of the user's own takes part."""
         return self.trainer.compute_loss_func is None and defined_in(self.trainer, "compute_loss") in _OURS
 
     @property
@@ -114,7 +114,7 @@ def _tensor(loss: Any) -> torch.Tensor:
 
 
 def _predicts_next(model: Any) -> bool:
-    """Whether labels are shifted before they are smoothed: for causal language models, as in the trainer."""
+    """Return whether labels are shifted before they are smoothed: for causal language models, as in the trainer."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     base = model.get_base_model() if hasattr(model, "peft_config") else model

@@ -1,4 +1,4 @@
-"""Configurations without what would have the library fetch and run code, or load something else than is beside them."""
+"""Configurations without entries that have the library fetch and run code, or load other files than their own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def without_code(name: str, data: bytes) -> tuple[bytes, list[str]]:
         # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
         root = from_json(data)
     except ValueError as error:
-        raise InvalidEncoding(f"{name} of the bundle is no JSON: {error}; build it again") from error
+        raise InvalidEncoding(f"{name} of the bundle is not JSON: {error}; build it again") from error
     if not isinstance(root, dict):
         return data, []
     parts = [root, *(part for part in root.values() if isinstance(part, dict))]

@@ -89,10 +89,12 @@ def _jsonl(path: Path) -> Iterator[Row]:
             except ValueError as error:
                 reason = re.sub(r" at line 1 column (\d+)$", r" at character \1", str(error))
                 raise InvalidEncoding(
-                    f"{path}, line {number} is no JSON: {reason}; write one whole object {{...}} in each line"
+                    f"{path}, line {number} is not JSON: {reason}; write one whole object {{...}} in each line"
                 ) from error
             if not isinstance(row, dict):
-                raise InvalidEncoding(f"{path}, line {number} is no object; write one {{...}} in each line")
+                raise InvalidEncoding(
+                    f"{path}, line {number} is not an object; write one {{...}} in each line"
+                )
             yield row
 
 
@@ -116,7 +118,7 @@ def _csv(path: Path) -> Iterator[Row]:
                 yield row
         except (csv.Error, UnicodeDecodeError) as error:
             raise InvalidEncoding(
-                f"{path}, line {reader.line_num} is no CSV in UTF-8: {error}; put text with commas, quotes or line "
+                f"{path}, line {reader.line_num} is not CSV in UTF-8: {error}; put text with commas, quotes or line "
                 'breaks in double quotes "...", and double each quote in it'
             ) from error
 
@@ -126,7 +128,7 @@ def _parquet(path: Path) -> Iterator[Row]:
     try:
         yield from _unpacked(arrow.parquet.ParquetFile(path).iter_batches(_BATCH), path)
     except arrow.ArrowException as error:
-        raise InvalidEncoding(f"{path} is no Parquet file: {error}") from error
+        raise InvalidEncoding(f"{path} is not a Parquet file: {error}") from error
 
 
 def _unpacked(batches: Iterable[Any], path: Path) -> Iterator[Row]:
@@ -155,7 +157,7 @@ def _folder(path: Path) -> Iterator[Row]:
     except InvalidInput:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, arrow.ArrowException) as error:
-        raise InvalidEncoding(f"{path} is no folder written by Dataset.save_to_disk: {error}") from error
+        raise InvalidEncoding(f"{path} is not a folder written by Dataset.save_to_disk: {error}") from error
 
 
 def _arrow() -> Any:

@@ -3,7 +3,7 @@
     batches ──> rows ──(pad to the longest)──> rows of one shape ──(equal rows once)──> data, order [steps, batch]
 
 If collating an example gives the same row every time, the data are the examples, each once, in the order of their first
-use, and the order says who comes when. If it is random (masks drawn anew in every epoch), each use is a row of its own.
+use, and the order says who comes when. If it is random (masks drawn in every epoch), each use is a row of its own.
 
 A batch with fewer examples than others is filled up with copies whose labels are ignored, and a step with fewer batches
 with copies that weigh nothing. Whether filling and padding are neutral is for the caller to check.
@@ -73,7 +73,7 @@ class Collected:
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def add(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        """Take one step's batches. Raises CaptureError for entries that are no arrays of examples."""
+        """Take one step's batches. Raises CaptureError for entries that are not arrays of examples."""
         self.taken.append([self._numbers(part) for part in parts])
 
     def _numbers(self, part: Mapping[str, Any]) -> list[int]:

@@ -1,6 +1,6 @@
 """Rows as the examples of a task: what a tokenizer makes of texts, conversations, pairs and tags.
 
-The rows have the columns of their task; files.py has checked them.
+The rows have the columns of their task; row_files.py has checked them.
 """
 
 from __future__ import annotations

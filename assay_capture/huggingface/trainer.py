@@ -129,7 +129,7 @@ def _check_experts(trainer: Any) -> None:
     own = getattr(model, "router_aux_loss_coef", coefficient)
     if own != coefficient:
         raise CaptureError(
-            f"router_aux_loss_coef is {coefficient}, and the model was made with {own}, which it goes on using; make "
+            f"router_aux_loss_coef is {coefficient}, and the model was made with {own}, which it continues using; make "
             "it with that coefficient in its configuration"
         )
     if trainer.args.gradient_accumulation_steps > 1:
@@ -169,7 +169,7 @@ def _update(trainer: Any, steps: int) -> tuple[torch.optim.Optimizer, Any]:
     before = {name: getattr(trainer, name) for name in ("optimizer", "lr_scheduler", "_created_lr_scheduler")}
     making = f"optimizer {trainer.args.optim!r}", "use optim='adamw_torch'"
     try:
-        if trainer._created_lr_scheduler:  # NOTE: train() makes it anew, for the steps that there are
+        if trainer._created_lr_scheduler:  # NOTE: train() makes it again, for the steps that there are
             trainer.lr_scheduler, trainer._created_lr_scheduler = None, False
         trainer.create_optimizer()
         making = f"schedule {trainer.args.lr_scheduler_type!r}", "see its options in lr_scheduler_kwargs"
@@ -194,7 +194,7 @@ def _check_scheduler(scheduler: Any) -> None:
 
 
 def _filling(trainer: Any) -> Filling:
-    """Return what pads a row. NOTE: a tokenizer that pads on the left goes on doing so."""
+    """Return what pads a row. NOTE: a tokenizer that pads on the left continues doing so."""
     processor = trainer.processing_class
     tokenizer = getattr(processor, "tokenizer", processor)
     config = getattr(trainer.model, "config", None)

@@ -4,7 +4,7 @@
     capture(module, cross_entropy, Adam(), data, order)
 
 model      reads an untrusted file: bounded, nothing outside its folder, known versions only
-tensors    its tensors, including those in files beside it
+tensors    its tensors, including those in files next to it
 roles      which tensors are parameters, by the evidence in the file
 values     the operands of an operator: tensors, and values that are known before tracing
 module     the module that runs the graph

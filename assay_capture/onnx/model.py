@@ -28,7 +28,7 @@ from .roles import Roles, roles_of
 from .tensors import to_torch
 
 MAX_FILE_BYTES = (2 << 30) - 1
-"""Limit of the model file itself: the most that protobuf can hold. Larger models keep their tensors beside it."""
+"""Limit of the model file itself: the most that protobuf can hold. Larger models keep their tensors next to it."""
 MAX_NODES = 1 << 18
 MAX_ATTRIBUTE_VALUES = 1 << 16
 OPSETS = range(13, 25)
@@ -66,10 +66,10 @@ class Graph:
 def read(path: Path, supported: Callable[[str], bool]) -> Graph:
     """Read a model. `supported` says which operators have rules.
 
-    Raises InvalidInput or CaptureError for a file that is no model, Unsupported (naming operator and remedy) for a
+    Raises InvalidInput or CaptureError for a file that is not a model, Unsupported (naming operator and remedy) for a
     feature without support.
     """
-    data = read_plain(path, MAX_FILE_BYTES, "keep its tensors in a file beside it")
+    data = read_plain(path, MAX_FILE_BYTES, "keep its tensors in a file next to it")
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)

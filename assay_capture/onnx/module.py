@@ -163,7 +163,7 @@ def _check_given(name: str, values: Mapping[str, Given], where: str) -> None:
     """Raise Unsupported for an output that its operator's rule leaves out, such as the mask of dropout."""
     if name not in values:
         raise Unsupported(
-            f"{name[:80]!r}, an output beside the first that has no rule", "use the first output only", where
+            f"{name[:80]!r}, an output after the first, which has no rule", "use the first output only", where
         )
 
 

@@ -1,6 +1,6 @@
-"""Which tensors of an ONNX file are parameters, by the evidence in the file.
+"""Roles of an ONNX file's tensors: parameter or not, by the evidence in the file.
 
-ONNX has one kind of stored tensor. PyTorch's newer exporter notes beside each what it was in the model, and from which
+ONNX has one kind of stored tensor. PyTorch's newer exporter notes with each what it was in the model, and from which
 others a folded one was computed. A file of the older exporter has only names and places. So, the first that applies:
 
     noted as a parameter                        parameter
@@ -110,7 +110,7 @@ def _role(name: str, notes: _Notes, uses: Iterable[tuple[str, int]]) -> Role:
 
 
 class _Notes:
-    """What PyTorch's newer exporter notes: kinds by name, and the sources of folded tensors."""
+    """Notes of PyTorch's newer exporter: kinds by name, and the sources of folded tensors."""
 
     def __init__(self, graph: onnx.GraphProto, names: Sequence[str]) -> None:
         self.kinds: dict[str, str] = {}

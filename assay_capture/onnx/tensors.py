@@ -2,7 +2,7 @@
 
 Integers of all sizes become i64 (ONNX exporters use i32 for axes and counts; nothing wraps at 32 bits here). f64 is for
 values that are computed before tracing, such as the root of a size; capture refuses it elsewhere. Data may be in files
-beside the model. SAFETY: their names come from the file, so only plain names below the model's own folder are opened,
+next to the model. SAFETY: their names come from the file, so only plain names below the model's own folder are opened,
 no links, and every offset and length is compared with the file's real size before anything is read.
 """
 
@@ -108,7 +108,7 @@ def _external(tensor: onnx.TensorProto, folder: Path | None, size: int, where: s
         offset, length = int(entries.get("offset", "0")), int(entries.get("length", str(size)))
     except ValueError:
         raise CaptureError(
-            f"{where} has an offset or length that is no number; export the model again"
+            f"{where} has an offset or length that is not a number; export the model again"
         ) from None
     real = path.stat().st_size
     if offset < 0 or length != size or offset + length > real:
@@ -132,6 +132,6 @@ def _inside(folder: Path | None, location: str, where: str) -> Path:
     path = root / Path(*name.parts)
     if not path.is_file() or path.resolve() != path:
         raise CaptureError(
-            f"{where} keeps its data in {location[:80]!r}, which is no plain file beside the model"
+            f"{where} keeps its data in {location[:80]!r}, which is not a plain file next to the model"
         )
     return path

@@ -31,7 +31,7 @@
     if (found) { event.preventDefault(); found.click(); }
   });
 
-  // A page that is shown anew keeps its open details, its focus, and where it was scrolled to.
+  // A page that is shown again keeps its open details, its focus, and where it was scrolled to.
   let open = [], focus = "";
   document.addEventListener("htmx:beforeSwap", () => {
     open = [...document.querySelectorAll("details[open][id]")].map((one) => one.id);

@@ -2,7 +2,7 @@
 
 roles      the parties of each scenario, and the case that must decide
 network    the chain, the contracts, the processes
-narrator   tells the events while they happen
+narrator   reports the events while they happen
 truth      the result of honest execution
 checks     the balances at the end, and whether they are just
 play       one scenario from start to end

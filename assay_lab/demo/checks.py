@@ -124,7 +124,7 @@ def verdicts(
     snapshot = client.snapshot()
     job = snapshot.job(job_id)
     liars = [part for part in parts if not part.honest]
-    # NOTE: samplers know what is wrong; who finds it computes what is right as well, where there is time for that.
+    # NOTE: samplers know what is wrong; whoever finds it computes what is right as well, where there is time for that.
     sampled = any(part.check != "all" for part in parts)
     if sampled and liars and job.phase is JobPhase.ACCEPTED and not snapshot.matches_of(job_id):
         if late:

@@ -1,4 +1,4 @@
-"""Tells every event of the job, its matches, hearings and trials, in order and in words, while it happens."""
+"""Reports every event of the job, its matches, hearings and trials, in order and in words, while it happens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Explain = Callable[[int, int], str]
 
 
 class Narrator:
-    """Tells the new events on each call. ``names`` maps addresses to names."""
+    """Reports the new events on each call. ``names`` maps addresses to names."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Narrator:
         """Level, start and end of the tree being walked, by match."""
 
     def tell(self) -> None:
-        """Tell what has happened since the last call."""
+        """Report what has happened since the last call."""
         snapshot = self._client.snapshot()
         job = snapshot.job(self._job_id)
         for group in job.groups:

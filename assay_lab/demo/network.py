@@ -41,7 +41,7 @@ MNEMONIC = "test test test test test test test test test test test junk"
 """anvil's well-known development mnemonic: its accounts hold 10000 ether on local chains, and nowhere else."""
 START_TIMEOUT_S = 30.0
 BY = "assay demo"
-"""What the mark in a network's folder says."""
+"""Text of the mark in a network's folder."""
 POLL_S = 0.25
 _WORK_FACTOR = 1 << 10  # NOTE: low, because these keys are public
 
@@ -71,7 +71,7 @@ class Network:
         self.rpc_url = ""
 
     def __enter__(self) -> Self:
-        # NOTE: no file: what is in the folder is removed, and what is beside it is not ours.
+        # NOTE: no file: what is in the folder is removed, and what is next to it is not ours.
         name = hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()
         self._lock.enter_context(exclusive_name(f"network/{name}", f"the folder {self.folder}"))
         try:

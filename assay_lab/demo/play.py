@@ -73,7 +73,7 @@ def play(
     court_only: bool = False,
     explorer: Path | None = None,
 ) -> Result:
-    """Play the scenario in ``folder`` and tell what happens. ``court_only``: without verifiers. ``explorer``: the
+    """Play the scenario in ``folder`` and report what happens. ``court_only``: without verifiers. ``explorer``: the
     bundle's folder, if web pages are to show it all until the user stops."""
     configure_logging(level="warning")
     parts = roles(scenario, lie, bundle.terms.steps)

@@ -82,7 +82,7 @@ def middle(steps: int, scenario: Scenario = Scenario.TRAINERS) -> int:
 
 
 def roles(scenario: Scenario, lie: Lie, steps: int) -> list[Role]:
-    """Return the parties of a scenario whose liar tells that lie."""
+    """Return the parties of a scenario whose liar commits that fault."""
     watch = Role("challenger", "challenger")
     if lie.fault is Fault.NONE:
         alone = scenario in ALONE

@@ -25,7 +25,7 @@ from .nodes import PoisonData, StaleWeights, WrongInput, WrongOutput, WrongStruc
 
 
 def executor_of(fault: Fault, target: Target) -> Executor | None:
-    """The executor that tells this lie; None for an honest one. Raises InvalidInput if the program cannot have it."""
+    """The executor with this lie; None for an honest one. Raises InvalidInput if the program cannot have it."""
     if fault is Fault.NONE:
         return None
     if fault is Fault.SKIP_STEPS:
@@ -63,14 +63,14 @@ class _Liar:
 
 
 def hook_of(fault: Fault, target: Target) -> NodeHook:
-    """The hook that tells this lie at single nodes."""
+    """The hook with this lie at single nodes."""
     return _HOOKS[fault](target)
 
 
 class _Forger(_Liar):
     """Writes an entry that no rounding of the exact result gives into the log of a step, and goes by it.
 
-    NOTE: who does not write the log himself (a challenger) can only go by it; then it is a wrong output.
+    NOTE: a challenger does not write the log, so for it this lie is a wrong output.
     """
 
     def __init__(self, target: Target) -> None:
@@ -126,6 +126,6 @@ _HOOKS: dict[Fault, Callable[[Target], NodeHook]] = {
     Fault.STALE_WEIGHTS: StaleWeights,
     Fault.FORGED_LOG: AppliesForged,
     Fault.WRONG_LOG: WrongLog,
-    # NOTE: who withholds has something to hide; its silence is the node's part (trainer_node/roles/trainer.py).
+    # NOTE: a party that withholds has something to hide; `assay_lab.daemons.SilentParticipant` keeps it silent.
     Fault.WITHHOLD: WrongOutput,
 }

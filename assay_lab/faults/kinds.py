@@ -1,4 +1,4 @@
-"""What a party may do wrong, where, and what decides against it."""
+"""Faults that a party may commit, their places, and the instance that decides against each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXPECTED: dict[Fault, Reason] = {
     Fault.FORGED_LOG: Reason.OPERATOR,
     Fault.WRONG_LOG: Reason.LOG,
 }
-"""What must decide the dispute about a run with that fault."""
+"""The instance that must decide the dispute about a run with that fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Lie:
     step: int = 1
     node: int | None = None
     appeals: bool = False
-    """Whether the liar appeals from verdicts against it, which costs it a bond."""
+    """True if the liar appeals against verdicts, which costs it a bond."""
 
 
 HONEST = Lie()
@@ -53,7 +53,7 @@ HONEST = Lie()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a lie is told about."""
+    """The object of a lie."""
 
     program: Program
     constants: Sequence[Array]

@@ -19,7 +19,7 @@ from .kinds import Target, find
 
 
 class WrongLog(NodeHook):
-    """From its step on, one node is said to go by a log that is not the one committed to."""
+    """From its step on, one node's record has the hash of a log that is not the one committed to."""
 
     def __init__(self, target: Target) -> None:
         rounded(target)
@@ -64,7 +64,7 @@ def free(program: Program) -> int:
 
 
 def beyond(result: Array, bits: int) -> tuple[int, float]:
-    """An element, and a value for it that is no rounding of anything near: the largest, two quanta further on."""
+    """An element, and a value for it that is not a rounding of anything near: the largest, two quanta further on."""
     flat = result.reshape(-1).astype(np.float64)
     element = int(np.argmax(np.abs(flat)))
     return element, float(flat[element] + 2 * quantum(flat[element : element + 1], bits)[0])

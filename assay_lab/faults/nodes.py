@@ -55,7 +55,7 @@ class WrongOutput(NodeHook):
 
 
 class WrongStructure(NodeHook):
-    """From its step on, one node is said to be another operator."""
+    """From its step on, the records call one node another operator."""
 
     def __init__(self, target: Target) -> None:
         self._step = target.step
@@ -119,7 +119,7 @@ class StaleWeights(NodeHook):
 
 
 def _reads_weight(program: Program, node: int) -> bool:
-    """Whether an input is a slot that is a matrix or larger."""
+    """Return whether an input is a slot that is a matrix or larger."""
     slots = [operand.index for operand in program.nodes[node].inputs if operand.kind is Kind.SLOT]
     return any(len(program.initial[slot].type.shape) > 1 for slot in slots)
 

@@ -24,7 +24,7 @@ function has(Sides sides, Sides other) pure returns (bool) {
     return Sides.unwrap(sides) & Sides.unwrap(other) == Sides.unwrap(other);
 }
 
-/// @notice The set as it is kept and told.
+/// @notice The set as it is stored and passed on.
 function bits(Sides sides) pure returns (uint8) {
     return Sides.unwrap(sides);
 }

@@ -46,7 +46,7 @@ library Records {
             && record.outputs.length == nout && (rounded || record.log == 0);
     }
 
-    /// @notice Returns output `i`, or zero (which is no hash) if the record has no such output.
+    /// @notice Returns output `i`, or zero (which is not a hash) if the record has no such output.
     function outputOrZero(Record calldata record, uint256 i) internal pure returns (bytes32) {
         return i < record.outputs.length ? record.outputs[i] : bytes32(0);
     }

@@ -32,7 +32,7 @@ abstract contract CourtBase is ICourt, Timed {
 
     // ------------------------------------------------------------------ guards
 
-    /// @dev Every move but `timeout` begins here: right stage, nobody late, time charged, and what was said so far.
+    /// @dev Every move but `timeout` begins here: right stage, nobody late, time charged, and the position as stored.
     function _begin(TrialTerms calldata trialTerms, TrialPosition calldata position, Stage want)
         internal
         returns (Trial storage t, uint256 trialId)
@@ -58,12 +58,12 @@ abstract contract CourtBase is ICourt, Timed {
         t.posted |= uint8(1 << side);
     }
 
-    /// @dev What was said counts from now on.
+    /// @dev Stores the new position's hash.
     function _keep(Trial storage t, TrialPosition memory position) internal {
         t.position = Encodings.encoded(position);
     }
 
-    /// @dev These are the bytes that were said.
+    /// @dev Reverts unless the data has the stored hash.
     function _checkHash(bytes calldata data, bytes32 want) internal pure {
         bytes32 have = keccak256(data);
         if (have != want) revert AnotherHash(have, want);

@@ -40,7 +40,7 @@ contract Contractions is ContractionRule {
         return abi.encodePacked(uint32(total), uint32(Float32.fma(a, b, chunk)));
     }
 
-    /// @dev There are no logs in repops-f32, so the entry is ignored. The sum is one of binary32 also if it is to be
+    /// @dev There are no logs in repops-f32, so the entry is ignored. The sum is one of binary32 also if it must be
     /// narrow: `finish` rounds it again.
     function _element(uint8, bytes calldata state, Entry calldata, bool)
         internal

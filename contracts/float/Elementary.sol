@@ -16,7 +16,7 @@ import {Trig} from "./Trig.sol";
 library Elementary {
     /// @notice There is no elementary function with this id.
     error NotElementary(uint256 operator);
-    /// @notice The operand is no binary32 pattern, which is below 2^32.
+    /// @notice The operand is not a binary32 pattern, which is below 2^32.
     error NotBinary32(uint256 operand);
 
     uint256 internal constant EXP = 9;

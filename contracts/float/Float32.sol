@@ -155,7 +155,7 @@ library Float32 {
     /// @notice Returns the square root; `sqrt(-0) = -0`, `NAN` below zero.
     /// @dev Newton's iteration on 2^63 times the root of a number in [1, 4), from a guess within 2^-5.9: a step squares
     /// the relative error and halves it, so three steps leave 2^-54. SAFETY: the middle h of two numbers has 25 bits
-    /// and is no root, for its square needs more than 24; x - h^2 is a multiple of 2^-48, so the root is at least 2^-50
+    /// and is not a root, for its square needs more than 24; x - h^2 is a multiple of 2^-48, so the root is at least 2^-50
     /// from h. An approximation with a smaller error rounds alike.
     function sqrt(uint256 a) internal pure returns (uint256 r) {
         unchecked {

@@ -145,7 +145,7 @@ library Float64 {
 
     /// @notice Returns the square root; `sqrt(-0) = -0`, `NAN` below zero.
     /// @dev As in Float32: 2^120 times the root of a number in [1, 4); four steps from 2^-5.9 leave 2^-109 of it.
-    /// SAFETY: the middle h of two numbers has 54 bits and is no root, for its square needs more than 53; x - h^2 is a
+    /// SAFETY: the middle h of two numbers has 54 bits and is not a root, for its square needs more than 53; x - h^2 is a
     /// multiple of 2^-106, so the root is at least 2^-108 from h. An approximation with a smaller error rounds alike.
     function sqrt(uint256 a) internal pure returns (uint256 r) {
         unchecked {

@@ -41,7 +41,7 @@ library Kulisch {
 
     // ------------------------------------------------------------------ terms
 
-    /// @notice Adds products to a sum, and their magnitudes to another one. About 120 gas a term, for all values.
+    /// @notice Adds products to a sum, and their magnitudes to another one. About 120 gas per term, for all values.
     /// @param terms each `a u32be ‖ b u32be`, the bits of two binary32 values
     function addTerms(Sum memory sum, Sum memory magnitude, bytes memory terms)
         internal

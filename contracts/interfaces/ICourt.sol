@@ -9,7 +9,7 @@ import {IExaminer, Inputs, Opening} from "./IExaminer.sol";
 import {Record} from "./IReferee.sol";
 import {ITimed} from "./ITimekeeper.sol";
 
-/// @notice The stage of a trial. The zero state is no trial.
+/// @notice The stage of a trial. The zero state is not a trial.
 ///
 ///     Outputs ──▶ Walk ──▶ Leaf ──▶ Post ──▶ Answer ──▶ Step ──▶ Done       (Done is reached from every stage)
 ///                                     ▲────────┘
@@ -34,7 +34,7 @@ struct Dispute {
 
 /// @notice The subject of a trial, which does not change. The trial's id is its hash: moves show it again.
 struct TrialTerms {
-    /// @dev The contract that opened the trial and is told its result, and the id that it gave.
+    /// @dev The contract that opened the trial and receives its result, and the id that it gave.
     address client;
     uint256 id;
     address[2] players;
@@ -140,7 +140,7 @@ interface ICourt is ITimed {
 
     // ------------------------------------------------------------------ moves
 
-    /// @notice Opens a trial between two records of one operator. The caller is told the result by
+    /// @notice Opens a trial between two records of one operator. The caller receives the result by
     /// `ITrialClient.onTrialDecided`.
     /// @param clock Seconds for each side.
     function open(uint256 id, address[2] calldata players, uint32 clock, Dispute calldata dispute)

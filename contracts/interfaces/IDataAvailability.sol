@@ -108,7 +108,7 @@ struct DataRequest {
 /// - A party that has the run behind a root, with the logs that the run follows, can answer every request about it,
 ///   whichever place it names, in one transaction each, of at most 100,000 bytes and 12 million gas.
 /// - Such a party has the time: a verdict period for each checkpoint that is open under the root, and for each piece
-///   the time to send it after all others, at 100,000 bytes a minute.
+///   the time to send it after all others, at 100,000 bytes per minute.
 /// - A requester cannot keep others from requesting, but by money: each open checkpoint and every 64 open pieces double
 ///   the deposit. Only beyond 15 doublings or 512 open pieces does a request have to wait.
 /// - An answer is what the root commits to, in a form that can be read; anybody may give it.

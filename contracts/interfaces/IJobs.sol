@@ -208,7 +208,7 @@ interface IJobs is IEscrow, ITimed {
     /// @dev The challenge phase lasts at least until a challenge period after `until`, but requests extend it to at
     /// most four times (verdict period + challenge period) and 61,440 seconds after the later of `start` and the end of
     /// Reveal plus a challenge period, or the end of the period that a refutation has opened. SAFETY: the bound holds
-    /// for all roots together, or each new root would put it off anew.
+    /// for all roots together, or each new root would put it off again.
     function extend(uint256 jobId, bytes32 root, uint64 start, uint64 until) external;
 
     /// @notice Takes the stakes behind withheld data. A claimed root: all its claims lose their stakes. The run's logs:

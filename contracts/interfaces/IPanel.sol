@@ -5,7 +5,7 @@ import {Dispute} from "./ICourt.sol";
 import {Record} from "./IReferee.sol";
 import {ITimed} from "./ITimekeeper.sol";
 
-/// @notice The phase of a hearing. The zero state is no hearing.
+/// @notice The phase of a hearing. The zero state is not a hearing.
 ///
 ///     verifiers       Voting ──threshold──▶ Ruled ──nobody appeals──▶ Done
 ///                       └──no threshold──▶ Trial ◀──appeal──┘
@@ -39,7 +39,7 @@ struct Submission {
 
 /// @notice The state of a hearing. Everything else is in the submission, which every move shows again.
 struct Hearing {
-    /// @dev The contract that submitted the operator and is told the result.
+    /// @dev The contract that submitted the operator and receives the result.
     address referee;
     /// @dev Voting, Ruled, Defence: the first instant at which the phase is over.
     uint56 until;

@@ -8,7 +8,7 @@ import {IPanel} from "./IPanel.sol";
 import {ITimed} from "./ITimekeeper.sol";
 import {Program} from "./JobTypes.sol";
 
-/// @notice The phase of a match. The zero state is no match.
+/// @notice The phase of a match. The zero state is not a match.
 ///
 ///     Walk ──▶ Refine ──▶ Walk ──▶ Open ──▶ Hearing ──▶ Done        (Done is reached from every phase)
 enum Phase {
@@ -107,7 +107,7 @@ struct Position {
 
 /// @notice The state of a match, in three slots.
 struct Match {
-    /// @dev The Jobs contract that opened the match and is told its result.
+    /// @dev The Jobs contract that opened the match and receives its result.
     address jobs;
     /// @dev The current tree covers the steps `(start, end]`.
     uint48 start;
@@ -197,7 +197,7 @@ interface IReferee is ITimed {
 
     // ------------------------------------------------------------------ moves
 
-    /// @notice Opens a match between two different run roots; the caller is told the result by `IJobs.resolve`.
+    /// @notice Opens a match between two different run roots; the caller receives the result by `IJobs.resolve`.
     /// @dev The id is a hash of everything that defines the match, so after a reorganisation no move and no signature
     /// of one match is valid in another.
     function open(

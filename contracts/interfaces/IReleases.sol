@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-/// @notice The publisher's statement about a release. The zero state is no release.
+/// @notice The publisher's statement about a release. The zero state is not a release.
 ///
 ///     Current ──▶ Superseded ──▶ Withdrawn        (Withdrawn is reached from both; nothing leads back)
 enum Status {

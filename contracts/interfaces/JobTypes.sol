@@ -82,7 +82,7 @@ struct Refutation {
     string uri;
 }
 
-/// @notice The phase of a job. The zero state is no job.
+/// @notice The phase of a job. The zero state is not a job.
 enum JobPhase {
     None,
     Training,
@@ -187,7 +187,7 @@ struct Trainer {
     bytes32 commitment;
 }
 
-/// @notice A claim as it is stored. Its group tells whether it is lost.
+/// @notice A claim as it is stored. Its group shows whether it is lost.
 struct KeptClaim {
     address owner;
     uint96 stake;

@@ -75,7 +75,7 @@ abstract contract DataAvailabilityHook is Refuting {
         _reenter(jobId, job, number);
     }
 
-    /// @dev Records that the one trainer has withheld the logs. SAFETY: its running match goes on, because an opponent
+    /// @dev Records that the one trainer has withheld the logs. SAFETY: its running match continues, because an opponent
     /// that shows it wrong there gets the prize; but it enters no other match, so it cannot delay its loss by playing
     /// itself.
     function _withhold(uint256 jobId, KeptJob storage job, address finder) private {

@@ -41,7 +41,7 @@ abstract contract Pairing is Board {
     }
 
     /// @notice The refutations of a group, as group numbers in the order of arrival; those before `next` have played.
-    /// NOTE: with its length beside `next`, a group that enters reads one word.
+    /// NOTE: with its length next to `next`, a group that enters reads one word.
     struct Queue {
         uint32 next;
         uint32 length;
@@ -61,7 +61,7 @@ abstract contract Pairing is Board {
     uint32 internal constant TRAINERS_GROUP = 0;
 
     mapping(uint256 jobId => mapping(uint256 matchId => Pair)) private _pairs;
-    /// @dev Whether an account has claimed a root. NOTE: a refutation is no claim.
+    /// @dev Whether an account has claimed a root. NOTE: a refutation is not a claim.
     mapping(uint256 jobId => mapping(address owner => bool)) internal _hasClaimed;
     /// @dev Number plus one; zero means none.
     mapping(uint256 jobId => mapping(bytes32 root => uint256)) internal _groupOf;

@@ -60,7 +60,7 @@ abstract contract MatchBase is IReferee, Timed {
 
     // ------------------------------------------------------------------ moves
 
-    /// @dev Ends the match and tells its Jobs contract, as the last act of a move.
+    /// @dev Ends the match and reports to its Jobs contract, as the last act of a move.
     /// SAFETY: the state is `Done` before the call, and the callee can open new matches but not touch this one.
     function _decide(Match storage m, uint256 matchId, uint8 losers, Reason reason, address[] memory deciders)
         internal

@@ -3,7 +3,7 @@
 //     1. multiply: sums of f64, on tensor cores, of tiles and sources like those of gemm.cuh
 //            64 terms in a register, 64 such sums in another, and the sums of 4096 terms
 //        decide: if every real number within the radius of such a sum is rounded alike, that is the result;
-//            otherwise the element of C is marked as open, by a NaN that is no result
+//            otherwise the element of C is marked as open, by a NaN that is not a result
 //     2. resolve: a warp for each open element, exactly (exact_sum.cuh)
 //
 // With split-K the sums of the runs of chunks, and the facts of their rows and columns, go to a workspace,
@@ -55,7 +55,7 @@ struct Sums {
 #pragma unroll
             for (int j = 0; j < 2; j++) at[i][j][0] = at[i][j][1] = 0;
     }
-    // Add the other sums, and begin these anew.
+    // Add the other sums, and begin these again.
     DEVICE_MEMBER void take(Sums &other) {
 #pragma unroll
         for (int i = 0; i < 4; i++)

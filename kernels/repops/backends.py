@@ -19,7 +19,7 @@ class Backend:
     name: str
     execute: Callable[[str, Sequence[Array], Attrs], list[Array]]
     exact: bool = False
-    """Whether the mode is exact; else it is repops-f32."""
+    """True if the mode is exact; else it is repops-f32."""
 
 
 def backend(name: str, exact: bool = False) -> Backend:

@@ -1,4 +1,4 @@
-"""Which numpy arrays the executors accept, and the check of a call against the operator table.
+"""The numpy arrays that the executors accept, and the check of a call against the operator table.
 
 All executors on the host use these checks, so they refuse the same calls with the same errors. Answers are cached: a
 training step repeats the same few hundred (operator, shapes, attributes).

@@ -261,7 +261,7 @@ class _Fusion:
         return maker if here or source not in self._bodies.stored else None
 
     def _space(self, node: GraphNode) -> tuple[Shape, bool]:
-        """Return the shape whose elements the node runs over, and whether these are one a row."""
+        """Return the shape whose elements the node runs over, and whether these are one per row."""
         shape = self._graph.shape(node.inputs[0] if node.op in REDUCTIONS else node.outputs[0])
         return shape, node.op not in REDUCTIONS and math.prod(shape) != math.prod(self._domain)
 

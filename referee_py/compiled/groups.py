@@ -31,7 +31,7 @@ SIBLINGS = 64
 @dataclass(eq=False)
 class Unit:
     """`domain` is the shape that a group runs over, without dimensions of size 1; `row` its last dimension, if that is
-    reduced. `items` are the nodes that give one element a row. `needs` are the units whose results this one reads; of
+    reduced. `items` are the nodes that give one element per row. `needs` are the units whose results this one reads; of
     those in `whole` it cannot take them element by element."""
 
     number: int

@@ -46,7 +46,7 @@ class Machine(Protocol):
     """All machines give the same bits."""
 
     widens: bool = False
-    """Whether a product of f32 may read operands of bf16, which it widens."""
+    """True if a product of f32 may read operands of bf16, which it widens."""
 
     def fused(
         self, expression: Expression, strides: Sequence[Shape], unfused: Unfused

@@ -36,7 +36,7 @@ class Operand(NamedTuple):
 
 @dataclass(frozen=True)
 class Operator:
-    """A node of a group. With `items` it takes and gives one element a row. `size` is the bytes of an element."""
+    """A node of a group. With `items` it takes and gives one element per row. `size` is the bytes of an element."""
 
     node: GraphNode
     operands: tuple[Operand, ...]
@@ -132,7 +132,7 @@ class Unfused:
 
 
 def _spread(array: Array, shape: Shape) -> Array:
-    """Spread an operand to this shape. Items are one element a row, since all elements of a row are equal."""
+    """Spread an operand to this shape. Items are one element per row, since all elements of a row are equal."""
     if array.ndim == len(shape) and shape[-1:] == (1,) != array.shape[-1:]:
         array = array[..., :1]
     if array.shape == shape and array.flags.c_contiguous:

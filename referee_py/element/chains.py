@@ -138,7 +138,7 @@ class Sum:
     """The reduction of docs/opset.md, section 2, as one walk over the items that exist (`lanes`).
 
     State, for each level from the lowest: the lane's sum, and the sums of 1, 2, 4, 8 and 16 lanes that wait to be
-    folded; 24 bytes a level. Without items there is no step, and the sum is -0.
+    folded; 24 bytes per level. Without items there is no step, and the sum is -0.
     """
 
     def length(self, case: Case) -> int:

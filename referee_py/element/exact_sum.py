@@ -52,7 +52,7 @@ def decode(data: bytes) -> int:
     """Decode a sum. Raises InvalidInput for a value that 2^31 products cannot add up to."""
     found = int.from_bytes(data, "big", signed=True)
     if len(data) != NBYTES or (is_finite(found) and not -_LIMIT <= found < _LIMIT):
-        raise InvalidInput(f"{data.hex()} is no sum of 2^31 products or fewer in {NBYTES} bytes")
+        raise InvalidInput(f"{data.hex()} is not a sum of 2^31 products or fewer in {NBYTES} bytes")
     return found
 
 

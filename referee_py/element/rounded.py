@@ -1,6 +1,6 @@
 """Elements of rounded-f64 as chains (docs/rounding-logs.md, section 3): the differences from repops-f32.
 
-sums         one step a term, the same result in any order; `finish` decides from the element's entry in the log, for
+sums         one step per term, the same result in any order; `finish` decides from the element's entry in the log, for
              bf16 on its own grid
 functions    below 32 bits: one step that takes the operands; `finish` decides
 operations   one operation in binary64, then rounded: no log

@@ -5,7 +5,7 @@
 
 The result of a compiled step is leased until the next step of its executor, of any kind. Then it is one of two:
 
-    taken     the next step goes on from this very state, and its holder has offered it (`State.offer`): the memory is
+    taken     the next step continues from this very state, and its holder has offered it (`State.offer`): the memory is
               overwritten, and reading the state or one of its values raises an error
     given     every other next step: the memory is the state's own from now on, and the compiled step takes new memory
 

@@ -90,7 +90,7 @@ class State:
     """The slots after `step` steps; step 0 is the initial state.
 
     A state never changes under its holder. An executor can still compute step after step in one memory: a holder that
-    is done with a state calls `offer`, and the step that goes on from it may then take the memory. lease.py says who
+    is done with a state calls `offer`, and the step that continues from it may then take the memory. lease.py says who
     owns the memory.
     """
 

@@ -14,7 +14,7 @@ class NotLate(Refusal):
 
 
 class AlreadyPosted(Refusal):
-    """That side has published its half at this position."""
+    """The side has already published its half at this position."""
 
 
 class PreviousNotNeeded(Refusal):

@@ -11,7 +11,7 @@ __all__ = ["NothingToPay", "Refusal", "require"]
 
 
 class AlreadyHeard(Refusal):
-    """That match has been submitted before."""
+    """The match has been submitted before."""
 
 
 class WrongHearingPhase(Refusal):
@@ -43,7 +43,7 @@ class NotVerifier(Refusal):
 
 
 class AlreadyVoted(Refusal):
-    """That verifier has voted in this hearing."""
+    """The verifier has already voted in this hearing."""
 
 
 class NothingToAppeal(Refusal):

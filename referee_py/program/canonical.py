@@ -2,7 +2,7 @@
 
     simple        every rule of `simplify` that keeps all bits in every mode has been applied
     merged        no two nodes and no two constants are equal
-    live          every node serves a slot, or an output that is to be kept (a metric)
+    live          every node serves a slot, or an output that must be kept (a metric)
     ordered       by the graph alone, so that few values are alive at once
 
 A program does not know the mode it is run in, so its form does not depend on the mode: operators that round are
@@ -46,7 +46,7 @@ class Canonical:
 def canonical_program(program: Program, keep: Sequence[SlotSource] = ()) -> tuple[Program, Canonical]:
     """Return the canonical form of a validated program. Constants with one hash become one.
 
-    Raises InvalidProgram if it has no slot and nothing is to be kept.
+    Raises InvalidProgram if it has no slot and no output to keep.
     """
     found = canonical_skeleton(program.skeleton, keep, [constant.hash for constant in program.constants])
     skeleton = found.skeleton
@@ -63,7 +63,7 @@ def canonical_skeleton(
 ) -> Canonical:
     """Return the canonical form of a validated skeleton. Constants with equal entries in `same` are merged."""
     if not skeleton.slots and not keep:
-        raise InvalidProgram("a program without slots, of which nothing is to be kept, computes nothing")
+        raise InvalidProgram("a program without slots and without outputs to keep computes nothing")
     form = _Form(skeleton, keep, same, ahead)
     while form.simplify():
         pass
@@ -76,7 +76,7 @@ _GATHERING = frozenset(
         *("sum", "amax", "argmax", "scatter_add"),
     )
 )
-"""Operators that make one element of many: after one of them, its operands are often not needed any more."""
+"""Operators that make one element of many: after one of them, its operands are often no longer needed."""
 
 
 class _Form:
@@ -231,7 +231,7 @@ class _Form:
 
 
 def _as_node(graph: Graph, operand: Operand) -> Operand:
-    """Return the operand, or a copy node of it if it is no node's output, since only nodes update slots."""
+    """Return the operand, or a copy node of it if it is not a node's output, since only nodes update slots."""
     if operand.kind == Kind.NODE:
         return operand
     type_ = graph.type_of(operand)

@@ -35,7 +35,7 @@ class Names:
 
     @classmethod
     def of(cls, labels: Mapping[str, Any], graph: Graph) -> Names:
-        """Read names from the labels beside a program. Lists that do not fit the program are left out."""
+        """Read names from the labels kept with a program. Lists that do not fit the program are left out."""
 
         def fitting(key: str, count: int) -> tuple[str, ...]:
             given = labels.get(key)

@@ -115,7 +115,7 @@ def _tensor_type(value: object) -> TensorType:
     (code,) = _ints([given[0]], [256])
     shape = tuple(_ints(dims, [1 << 64] * len(dims)))
     if code not in set(Dtype):
-        raise InvalidEncoding(f"dtype code {code} is none of {[int(d) for d in Dtype]}")
+        raise InvalidEncoding(f"dtype code {code} is not one of {[int(d) for d in Dtype]}")
     return TensorType(Dtype(code), shape)
 
 

@@ -7,7 +7,7 @@ bounds      bounds on the distance of evaluations from the exact value; taps: el
 evaluate    every operator in binary64, each with its radius
 band        the elements that have an entry; follow: writing and following the log of a whole node
 thresholds  the elements that have an entry in the dense form besides
-decide_exactly  chosen elements exactly, from `terms` in integers (`grid`) or from MPFR (`elementary`)
+decide_exactly  chosen elements exactly, from `summands` in integers (`grid`) or from MPFR (`elementary`)
 truth       the result that a verifier computes for a whole node
 step_log    the logs of one step in a file; log_source: the logs of a run
 backend     the executor of a program in this mode

@@ -16,8 +16,8 @@ import numpy as np
 from ..program.modes import MAX_BITS
 from .grid import UNIT
 from .primitives import F64, Bool, quantum
+from .summands import summands_of
 from .taps import I64
-from .terms import terms_of
 
 ADDITIONS = ("sum", "scatter_add")
 """NOTE: a product's ulp is so small that the test would seldom succeed for sums of products."""
@@ -38,7 +38,7 @@ def exact(name: str, inputs: Sequence[Any], attrs: Mapping[str, Any], positions:
     found = np.zeros(positions.size, dtype=np.bool_)
     if name not in ADDITIONS or not positions.size:
         return found
-    terms = terms_of(name, inputs, attrs, positions)
+    terms = summands_of(name, inputs, attrs, positions)
     for chosen in terms.groups():
         magnitude, smallest = np.zeros(chosen.size), np.full(chosen.size, np.inf)
         for piece in terms.pieces(chosen):

@@ -7,7 +7,7 @@
 Sums are taken apart by extraction (Rump, Ogita and Oishi, 2008, algorithm 3.1 and its use in AccSum): adding and
 subtracting a large power of two leaves the leading bits of every term, few enough that their float64 sum is exact. Two
 or three rounds take all bits of ordinary terms, fifteen those of any. A verifier does this to whole rows at once, tens
-of nanoseconds a term, and never holds more than `PIECE` terms.
+of nanoseconds per term, and never holds more than `PIECE` terms.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .entries import Entries
 from .evaluate import arithmetic
 from .grid import UNIT, Ball, decide
 from .primitives import F64, NOT_LOGGED, unsigned_zero
+from .summands import Summands, summands_of
 from .taps import I64, Attrs
-from .terms import Terms, terms_of
 
 
 def decide_exactly(
@@ -48,14 +48,14 @@ def decide_exactly(
         return decide_elementary(name, inputs, positions, entries, rounding)
     if what != Arithmetic.SUM:
         raise InvalidInput(f"{name} has no log; every machine gives the same bits")
-    values, terms = np.zeros(positions.size), terms_of(name, inputs, attrs, positions)
+    values, terms = np.zeros(positions.size), summands_of(name, inputs, attrs, positions)
     for chosen in terms.groups():
         values[chosen] = _together(terms, chosen, entries, rounding, name in ADDITIONS)
     return unsigned_zero(values)
 
 
 @np.errstate(invalid="ignore")  # infinite operands are permitted
-def _together(terms: Terms, chosen: I64, entries: Entries, rounding: Rounding, added: bool) -> F64:
+def _together(terms: Summands, chosen: I64, entries: Entries, rounding: Rounding, added: bool) -> F64:
     """Decide elements of one group; `added` if a radius may be 0 (`additions`)."""
     sums, magnitudes = [0] * chosen.size, [0] * chosen.size
     unbounded = np.zeros(chosen.size)  # the IEEE-754 result, equal in every order, if it is not finite

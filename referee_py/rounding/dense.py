@@ -1,4 +1,4 @@
-"""The dense form (section 5.5 of the paper): every element has a digit, five digits a byte; wide entries follow.
+"""The dense form (section 5.5 of the paper): every element has a digit, five digits per byte; wide entries follow.
 
     byte j = d[5j] + 3 d[5j + 1] + 9 d[5j + 2] + 27 d[5j + 3] + 81 d[5j + 4]          each d is 0, 1 or 2: at most 242
     ceil(n / 5) bytes ‖ varint wide count ‖ wide positions ‖ wide values
@@ -49,7 +49,7 @@ def unpack(canonical: bytes, elements: int) -> Log:
     data, size = np.frombuffer(canonical, dtype=np.uint8), _bytes(elements)
     if data.size <= size:
         raise InvalidEncoding(
-            f"{data.size} bytes for {elements} elements; five digits a byte make {size}, and a count follows"
+            f"{data.size} bytes for {elements} elements; five digits per byte make {size}, and a count follows"
         )
     packed = data[:size]
     if packed.size and int(packed.max()) > _LARGEST_BYTE:

@@ -27,7 +27,7 @@ MAX_LOG_ELEMENTS = 1 << 40  # exclusive, as for tensors (docs/opset.md, section 
 MAX_VARINT_BYTES = 6  # 42 bits: every count and position is below 2^40
 _PIECE = 1 << 18  # varints that are read at a time, which bounds the memory for reading
 _NAN = 0x7FC00000
-WRITTEN = 3  # the kind of a wide entry, beside DOWN, NOT_LOGGED and UP
+WRITTEN = 3  # the kind of a wide entry, besides DOWN, NOT_LOGGED and UP
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 the trainer   writes a step's log the first time it executes the step, and follows that log ever after
 all others    follow the trainer's: the log is an input of the computation, as the initial state is
-logs          Tree(LOG_RUN_TREE, [root of the step log of step 1 .. steps]).root, committed to beside the run root
+logs          Tree(LOG_RUN_TREE, [root of the step log of step 1 .. steps]).root, committed to with the run root
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LogSource(Protocol):
         ...
 
     def put(self, step: int, log: StepLog) -> None:
-        """Keep a log that this party has written. If it is to be on disk, it is there when this returns."""
+        """Keep a log that this party has written. If it must be on disk, it is there when this returns."""
         ...
 
 
@@ -46,7 +46,7 @@ class MemoryLogs:
 
 
 class DryRunLogs:
-    """Logs for steps that are tried and forgotten: every log is written anew."""
+    """Logs for steps that are tried and forgotten: every log is written again."""
 
     def get(self, step: int) -> StepLog | None:  # noqa: ARG002
         return None

@@ -151,7 +151,7 @@ class StepLog:
 def content_limit(elements: Iterable[int]) -> int:
     """Return the maximum bytes that a step's logs can unpack to, given the elements of each node that may have one.
 
-    Entries are at most 10 bytes an element (a wide one), and a dense log adds a fifth of a byte.
+    Entries are at most 10 bytes per element (a wide one), and a dense log adds a fifth of a byte.
     """
     return sum(MAX_HEADER_BYTES + 2 * MAX_VARINT_BYTES + 11 * count for count in elements)
 

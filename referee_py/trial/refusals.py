@@ -46,11 +46,11 @@ class NothingShown(Refusal):
 
 
 class AlreadyShown(Refusal):
-    """That side has posted its half at this position."""
+    """The side has already posted its half at this position."""
 
 
 class NotPlayer(Refusal):
-    """States are said by the side itself (sender, player)."""
+    """States are posted by the side itself (sender, player)."""
 
 
 class RecordsDiffer(Refusal):

@@ -14,7 +14,7 @@ from .sides import BOTH, NOBODY, SIDE0, SIDE1, sides
 
 
 class Turn(Enum):
-    """Which sides owe a move."""
+    """The sides that owe a move."""
 
     NOBODY = auto()
     CONCLUDE = auto()

@@ -1,6 +1,6 @@
 """The reference of settings, metrics, log events and errors, from the modules that define them.
 
-What each means is said once, in the tables of the operating guide; the code says the rest: types, limits, defaults,
+Their meanings are in the tables of the operating guide, once; the code has the rest: types, limits, defaults,
 fields. A setting without a row in the guide is an error.
 """
 

@@ -30,7 +30,7 @@ _CSS_ADDRESS = re.compile(r"url\(\s*['\"]?(?:https?:)?//|@import\s+['\"](?:https
 
 
 class _Page(HTMLParser):
-    """What a page offers and wants: ``ids``, ``links`` to follow, ``loads`` that happen by themselves."""
+    """Anchors and needs of a page: ``ids``, ``links`` to follow, ``loads`` that happen by themselves."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

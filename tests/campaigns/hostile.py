@@ -105,7 +105,7 @@ def markup(draw: random.Random, _right: bytes) -> bytes:
 
 
 def retyped(draw: random.Random, right: bytes) -> bytes:
-    """Sound CBOR in which one value is another one; noise for what is no CBOR."""
+    """Sound CBOR in which one value is another one; noise for what is not CBOR."""
     try:
         tree = cbor2.loads(right)
     except Exception:

@@ -96,7 +96,7 @@ contract VerifierRegistryTest is Base {
         registry.withdrawBond();
     }
 
-    /// @dev An address without a contract, or a contract that returns nothing, is no timekeeper.
+    /// @dev An address without a contract, or a contract that returns nothing, is not a timekeeper.
     function test_withoutATimekeeperNothingBegins() public {
         registry = new VerifierRegistry(1 ether, 7 days, ITimekeeper(address(0x71ED)));
         _register();

@@ -43,7 +43,7 @@ def block(a: Sequence[int], b: Sequence[int], c: int) -> int:
             # 23 fractional bits, as those of the accumulator; the product is not normalised
             terms.append(Part(sign, x.significand * y.significand << 9, x.exponent + y.exponent, finite=True))
         elif any((not z.finite and z.significand) or (z.finite and not z.significand) for z in (x, y)):
-            return NAN  # a factor is no number, or infinity meets zero
+            return NAN  # a factor is not a number, or infinity meets zero
         else:
             infinities.add(sign)
     accumulator = parts(c, 23)

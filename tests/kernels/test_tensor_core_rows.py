@@ -51,7 +51,7 @@ ONE, TINY = 0x3F80, 0x0080
         ([], [], 0x80000000, 0, "nothing but -0 is +0"),
         ([ONE], [0x3380], 0x3F800000, 0x3F800000, "2^-24 is cut by the rounding toward zero"),
         ([0x3F80, 0xBF80], [0x3F80, 0x3F80], 0, 0, "what cancels is +0"),
-        ([0], [0x7F00], 0x30800000, 0x30800000, "a zero factor is no term, however large the other one"),
+        ([0], [0x7F00], 0x30800000, 0x30800000, "a zero factor is not a term, however large the other one"),
         ([0], [0x7F80], 0, NAN, "zero times infinity"),
         ([0x7F00], [0x7F00], 0, INFINITY, "what is too large is infinite, though rounding is toward zero"),
         ([TINY], [0x8080], 0, 0, "a negative result below the last subnormal is +0"),

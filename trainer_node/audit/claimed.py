@@ -134,9 +134,9 @@ class ClaimedRun:
 
     @property
     def identity(self) -> str:
-        """What is claimed, as 64 hexadecimal digits: SHA-256 of "Assay claim 1" ‖ program hash ‖ run root ‖ logs.
+        """The claim as 64 hexadecimal digits: SHA-256 of "Assay claim 1" ‖ program hash ‖ run root ‖ logs.
 
-        SAFETY: a root alone is no claim. The same root can be claimed of another program, or with other logs.
+        SAFETY: a root alone is not a claim. The same root can be claimed of another program, or with other logs.
         """
         return hashlib.sha256(b"Assay claim 1" + self.terms.hash() + self.root + self.logs).hexdigest()
 
@@ -191,11 +191,11 @@ class ClaimedRun:
 
     def bring_state(self, interval: int) -> Iterator[None]:
         """Bring the slots at the end of an interval, and see that they can be of the program. Yields after each part,
-        for a look at a budget. Raises Unavailable, Malformed. NOTE: nothing is to be brought for interval 0."""
+        for a look at a budget. Raises Unavailable, Malformed. NOTE: interval 0 needs nothing."""
         if interval:
             self.slot_records(interval)
             yield
-            # SAFETY: one tensor at a time is in memory, beside those of a run that is computed meanwhile.
+            # SAFETY: one tensor at a time is in memory, besides those of a run that is computed meanwhile.
             for _ in self.slot_arrays(interval):
                 pass
             yield

@@ -1,6 +1,6 @@
-"""What the receipts of many auditors say about a run: which intervals were checked, and by how many keys.
+"""Coverage of a run by the receipts of many auditors: the intervals that were checked, and by how many keys.
 
-SAFETY: a key costs nothing, so a number of keys is no number of people, and the liar may own all of them. Whoever
+SAFETY: a key costs nothing, so a number of keys is not a number of people, and the liar may own all of them. Whoever
 counts names the auditors that he believes.
 """
 
@@ -22,12 +22,12 @@ from .selection import missed
 
 MAX_FILES = 1 << 20
 LIES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""Numbers of wrong intervals for which the chance is told."""
+"""Numbers of wrong intervals for which the probability is reported."""
 
 
 @dataclass
 class Interval:
-    """What is said about one interval: addresses of auditors whose receipts match, and receipts that differ."""
+    """Receipts about one interval: addresses of auditors whose receipts match, and receipts that differ."""
 
     match: set[str] = field(default_factory=set)
     differ: dict[str, Receipt] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Interval:
 
     @property
     def agreed(self) -> bool:
-        """Whether some auditor says MATCH, and none says DIFFERS."""
+        """True if some auditor says MATCH, and none says DIFFERS."""
         return bool(self.match) and not self.differ
 
 
@@ -47,7 +47,7 @@ class Interval:
 class Coverage:
     """The receipts about one run, merged.
 
-    count      of the run's intervals; ``intervals`` has those about which something is said, ascending
+    count      of the run's intervals; ``intervals`` has those that receipts are about, ascending
     refused    files and why; ``strangers`` are auditors that are not counted
     """
 
@@ -72,7 +72,7 @@ class Coverage:
         return sum(said.agreed for said in self.intervals.values())
 
     def chances(self) -> list[tuple[int, float]]:
-        """Return for numbers of wrong intervals the chance that none of them is among those agreed on.
+        """Return the probability, by the number of wrong intervals, that none of them is among those agreed on.
 
         This is the hypergeometric distribution, exactly: of all equally likely places of the wrong intervals, the share
         that lies outside. It supposes that the auditors drew without regard to the places, and that they tell the
@@ -101,7 +101,7 @@ class Coverage:
 
 
 def merge(run: PublishedRun, paths: Sequence[Path], auditors: frozenset[str] | None = None) -> Coverage:
-    """Merge the receipts in files. A file that is no receipt about this run is told, and counts nothing.
+    """Merge the receipts in files. A file that is not a receipt about this run is reported, and does not count.
 
     ``auditors``: the checksummed addresses that count; all if None. Raises InvalidInput for too many files.
     """

@@ -1,4 +1,4 @@
-"""What checks intervals: processes of this machine (`pool`), or a Ray cluster (`engine_ray`). Both give reports."""
+"""Engines that check intervals: processes of this machine (`pool`), or a Ray cluster (`engine_ray`). Both report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _How(BaseModel):
 
 
 @dataclass(frozen=True)
-class Report:
+class IntervalReport:
     """A finding, the claim that it is about (`ClaimedRun.identity`), what computed it (`receipt_kernels`), and when
     (unix seconds)."""
 
@@ -44,7 +44,7 @@ class Report:
     finding: Finding
 
     @classmethod
-    def of(cls, run: ClaimedRun, device: str, finding: Finding) -> Report:
+    def of(cls, run: ClaimedRun, device: str, finding: Finding) -> IntervalReport:
         """Return the report of what this machine has found now."""
         kernels = kernel_digest(run.terms.mode, device)
         return cls(run.identity, "cuda" if device == "cuda" else "cpu", kernels, int(time.time()), finding)
@@ -55,7 +55,7 @@ class Report:
         return json.dumps({**how, **self.finding.to_json()}).encode()
 
     @classmethod
-    def read(cls, line: bytes, run: PublishedRun) -> Report:
+    def read(cls, line: bytes, run: PublishedRun) -> IntervalReport:
         """Read a line about this run. Raises InvalidEncoding for any other bytes, however they are made."""
         if len(line) > MAX_REPORT_BYTES:
             raise InvalidEncoding(f"a report of {len(line)} bytes; the limit is {MAX_REPORT_BYTES}")
@@ -72,11 +72,11 @@ class Report:
         return cls(how.claim, how.device, how.kernels, how.time, finding)
 
 
-def reports(run: PublishedRun, task: Task, intervals: Sequence[int], jobs: int) -> Iterator[Report]:
+def reports(run: PublishedRun, task: Task, intervals: Sequence[int], jobs: int) -> Iterator[IntervalReport]:
     """Yield the reports of intervals, as they are ready, from ``jobs`` processes of this machine."""
     for finding in findings(replace(task, identity=run.identity), intervals, jobs):
         start, end = run.span(finding.interval)
-        yield Report.of(run, task.device, replace(finding, start=start, end=end))
+        yield IntervalReport.of(run, task.device, replace(finding, start=start, end=end))
 
 
 def _bounded(fields: dict[str, Any]) -> bool:

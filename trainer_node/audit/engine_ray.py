@@ -20,19 +20,19 @@ from typing import Any
 
 from referee_py.errors import AssayError, InvalidEncoding, InvalidInput
 
-from .engine import Report
+from .engine import IntervalReport
 from .interval import Auditor, Finding, Verdict
 from .pool import ATTEMPTS, Task
 from .published import PublishedRun
 
 LOCAL = "local"
 WINDOW = 4096
-"""How many tasks are given to the cluster at once."""
+"""Number of tasks that the cluster has at once."""
 
 
 def reports_by_ray(
     run: PublishedRun, task: Task, intervals: Sequence[int], jobs: int, address: str
-) -> Iterator[Report]:
+) -> Iterator[IntervalReport]:
     """Yield the reports of intervals, as they are ready, from ``jobs`` tasks at once on each machine of a cluster.
 
     ``address``: of the cluster, or `LOCAL` to start one on this machine. On "cuda" each task has one GPU. A report has
@@ -73,7 +73,7 @@ class _Tasks:
         self._fixed = replace(task, address=address, cache=Path(), threads=each, identity=run.identity)
         self._pending: dict[Any, int] = {}
 
-    def reports(self, intervals: Sequence[int]) -> Iterator[Report]:
+    def reports(self, intervals: Sequence[int]) -> Iterator[IntervalReport]:
         left = dict.fromkeys(intervals, ATTEMPTS)
         waiting = list(reversed(intervals))
         while left:
@@ -91,7 +91,7 @@ class _Tasks:
                 del left[interval]
                 yield report or self._unchecked(interval, reason)
 
-    def _result(self, done: Any, interval: int) -> tuple[Report | None, str]:
+    def _result(self, done: Any, interval: int) -> tuple[IntervalReport | None, str]:
         """Return the report of a task that has ended; None and why, if there is none."""
         try:
             found = self._ray.get(done)
@@ -99,16 +99,16 @@ class _Tasks:
             return None, f"the worker has failed {ATTEMPTS} times: {_brief(error)}"
         # SAFETY: plain bytes, which are read like a file of a stranger.
         try:
-            report = Report.read(found if type(found) is bytes else b"", self._run)
+            report = IntervalReport.read(found if type(found) is bytes else b"", self._run)
         except InvalidEncoding as error:
             return None, f"the worker has answered {ATTEMPTS} times with {_brief(error)}"
         if report.finding.interval != interval or report.device != self._device:
             return None, f"the worker has answered {ATTEMPTS} times about something else"
         return report, ""
 
-    def _unchecked(self, interval: int, reason: str) -> Report:
+    def _unchecked(self, interval: int, reason: str) -> IntervalReport:
         finding = Finding(interval, *self._run.span(interval), Verdict.UNCHECKED, reason)
-        return Report.of(self._run, self._device, finding)
+        return IntervalReport.of(self._run, self._device, finding)
 
 
 def check(fields: dict[str, Any], interval: int) -> bytes:
@@ -118,12 +118,12 @@ def check(fields: dict[str, Any], interval: int) -> bytes:
         auditor = _opened(task)
     except AssayError as error:
         raise RuntimeError(f"this worker cannot open the run: {_brief(error)}") from None
-    return Report.of(auditor.published, task.device, auditor.check(interval)).to_json()
+    return IntervalReport.of(auditor.published, task.device, auditor.check(interval)).to_json()
 
 
 @cache
 def _opened(task: Task) -> Auditor:
-    # NOTE: Ray ends processes without a word, so a folder of their own would stay for ever, one for each.
+    # NOTE: Ray ends processes without notice, so folders of their own would stay for ever, one for each.
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay" / "audit" / task.root
     return replace(task, cache=folder).open()
 

@@ -1,7 +1,7 @@
-"""The folder of an audit: what was found, receipts, and a cache of what was fetched. An audit goes on from it.
+"""The folder of an audit: what was found, receipts, and a cache of what was fetched. An audit continues from it.
 
 SAFETY: what is in it counts as found by us, so it must be ours. A publisher could ship a folder with findings of his
-own beside his run, under the name that an audit takes, and unpack it over ours. So a folder and each of its findings
+own next to his run, under the name that an audit takes, and unpack it over ours. So a folder and each of its findings
 bear a seal that only this user can make: HMAC-SHA-256 of the path, and of the finding, under a key in the user's state
 folder.
 """
@@ -77,7 +77,7 @@ def _check(path: Path) -> None:
         found = b""
     if not hmac.compare_digest(found, _seal(path).encode()):
         raise InvalidInput(
-            f"{path} is no folder that an audit of yours has made here, so what it holds does not count; name another "
+            f"{path} is not a folder that an audit of yours has made here, so its files do not count; name another "
             "folder with --out"
         )
 
@@ -107,5 +107,5 @@ def _key() -> bytes:
             f"{path} cannot be used: {error.strerror}; set XDG_STATE_HOME to a folder of yours"
         ) from error
     if len(key) != KEY_BYTES:
-        raise ConfigError(f"{path} has {len(key)} bytes, not {KEY_BYTES}; remove it, and begin audits anew")
+        raise ConfigError(f"{path} has {len(key)} bytes, not {KEY_BYTES}; remove it, and begin audits again")
     return key

@@ -63,7 +63,7 @@ class Finding:
 
     @property
     def sought(self) -> bool:
-        """Whether the place where the runs part is not found as far as it can be: not enough is published."""
+        """True if the place where the runs part is not found as far as it can be: not enough is published."""
         return self.verdict is Verdict.DIFFERS and self.reason.startswith(_ENDS)
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class _NotKept(Unavailable):
 class Auditor:
     """Checks intervals of one run. Holds the program; and from the first replay on its tensors and its compiled step.
 
-    ``back``: how many intervals are computed, at most, to reach the state before one that is to be checked, where the
+    ``back``: how many intervals are computed, at most, to reach the state before one that must be checked, where the
     states in between were not kept. ``package`` reads the run's into memory, by default from its publishers.
     """
 
@@ -249,7 +249,7 @@ def _element(theirs: Array, ours: Array) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float:
-    """NOTE: JSON has no NaN or infinity; both are told as the largest number with a sign in findings."""
+    """NOTE: JSON has no NaN or infinity; findings have the largest number with a sign for both."""
     return value if math.isfinite(value) else math.copysign(1.7976931348623157e308, value)
 
 

@@ -1,4 +1,4 @@
-"""A run that is claimed in a job on a chain, for who checks a part of it. No folder says what it is: the chain does."""
+"""A run that is claimed in a job on a chain, for parties that check a part of it. The chain says what it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the bytes of a published run are: a folder, a web server or a bucket, read by fsspec.
+"""Location of a published run's bytes: a folder, a web server or a bucket, read by fsspec.
 
     <location>/claim.json
     <location>/artifacts/...       the files of a Store (`trainer_node.storage.store`)
@@ -34,7 +34,7 @@ class Location:
     """A folder of files at a path or address. Raises InvalidInput for another kind of address.
 
     timeout_s  longest wait for the next bytes
-    min_rate   least bytes a second of a file, after the timeout
+    min_rate   least bytes per second of a file, after the timeout
     """
 
     def __init__(self, address: str, *, timeout_s: float = 30.0, min_rate: float = 1e5) -> None:
@@ -84,7 +84,7 @@ class Location:
             if stat.S_ISREG(os.fstat(number).st_mode):
                 return os.fdopen(number, "rb")
             os.close(number)
-        raise Unavailable(f"{path} is no regular file")
+        raise Unavailable(f"{path} is not a regular file")
 
     def _timeout(self, limit: int) -> Any:
         import aiohttp
@@ -102,7 +102,7 @@ class Location:
                         raise Unavailable(f"{name} at {self.address} is longer than {limit} bytes")
                     if time.monotonic() - began > self._timeout_s + size / self._min_rate:
                         raise Unavailable(
-                            f"{name} at {self.address} comes slower than {self._min_rate:.0f} bytes a second"
+                            f"{name} at {self.address} comes slower than {self._min_rate:.0f} bytes per second"
                         )
                     yield chunk
         except Unavailable:

@@ -27,12 +27,12 @@ from .location import Location
 from .published import PublishedRun
 
 ATTEMPTS = 2
-"""How often an interval is begun whose process dies."""
+"""Attempts at an interval whose process dies."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a process needs to open a run. ``root``: what claim.json must claim, as hexadecimal digits; ``identity``:
+    """Data with which a process opens a run. ``root``: that of claim.json, as hexadecimal digits; ``identity``:
     the claim that it must be (`ClaimedRun.identity`), or "".
 
     A run of a job on a chain has its ``claim`` (the content of a claim.json) and ``servers``, and no address.

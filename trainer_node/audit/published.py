@@ -91,7 +91,7 @@ def _read_claim(location: Location) -> Claim:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or CLAIM
-        raise Unavailable(f"{CLAIM} at {location.address} is no claim: {place}: {first['msg']}") from error
+        raise Unavailable(f"{CLAIM} at {location.address} is not a claim: {place}: {first['msg']}") from error
 
 
 def _check_last(claim: Claim, tree: StoredTree) -> None:

@@ -16,7 +16,7 @@ from referee_py.attestation import digest_of, recover_address
 from referee_py.errors import InvalidEncoding
 from referee_py.program.modes import mode_of
 
-from .engine import Report
+from .engine import IntervalReport
 from .interval import Verdict
 from .published import PublishedRun
 
@@ -36,7 +36,7 @@ TYPES = {"Receipt": [{"name": name, "type": kind} for name, kind in _FIELDS.item
 
 def _checksummed(text: str) -> str:
     if not is_checksum_address(text):
-        raise ValueError("is no address with its checksum")
+        raise ValueError("is not an address with its checksum")
     return text
 
 
@@ -107,7 +107,7 @@ class Receipt(BaseModel):
         return encode_typed_data(domain_data=DOMAIN, message_types=TYPES, message_data=fields)
 
 
-def receipt_of(run: PublishedRun, report: Report, auditor: str) -> Receipt | None:
+def receipt_of(run: PublishedRun, report: IntervalReport, auditor: str) -> Receipt | None:
     """Return what an auditor says by a report about this run; None for what he could not check."""
     found = report.finding
     if found.verdict is Verdict.UNCHECKED:

@@ -1,4 +1,4 @@
-"""What computed a replay, as one hash: the same files and the same arithmetic give the same hash anywhere.
+"""Hash of the kernels that computed a replay: the same files and the same arithmetic give the same hash anywhere.
 
 SHA-256 over lines of text: `assay kernels 1`, mode, device, the SHA-256 of librepops.so; on a GPU that of the CUDA
 sources; of each library whose sums the mode uses, its version (`torch`, in rounded-f64).

@@ -1,4 +1,4 @@
-"""Which intervals of a run are checked, and the chance that a lie would be among them.
+"""Selection of the intervals to check, and the probability that a lie would be among them.
 
 Of `n` intervals, `lies` are wrong and `m` are drawn without replacement. None of the wrong ones is drawn with the
 chance

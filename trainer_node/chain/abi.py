@@ -18,7 +18,7 @@ from web3._utils.abi import build_strict_registry
 from ..errors import ConfigError
 
 READINGS, SPARE_BYTES = 4, 1024
-"""How often data may be read while they are decoded, and bytes more. eth_abi reads offsets twice, and arrays of a fixed
+"""Most readings of data while they are decoded, and bytes more. eth_abi reads offsets twice, and arrays of a fixed
 length inside structs up to four times; no contract of ours has more (tests/trainer_node/chain/test_coders.py)."""
 
 

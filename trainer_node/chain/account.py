@@ -1,4 +1,4 @@
-"""What most endpoints say of an account: its money and nonces, what a call of it costs, and what became of it.
+"""An account as most endpoints see it: its money and nonces, and the cost and the fate of its calls.
 
 An endpoint can lie in any answer, and a transaction that is sent on a lie costs money, or blocks all that are sent
 after it. So where there are several, no answer of one alone counts: numbers are medians, a call works if more endpoints
@@ -34,7 +34,7 @@ LEAST_GAS = 21_000
 
 
 class Quote(NamedTuple):
-    """What is needed to send a call: the account's wei, units of gas with the margin, and wei for a unit of gas."""
+    """Means of sending a call: the account's wei, units of gas with the margin, and wei for a unit of gas."""
 
     balance: int
     gas: int

@@ -1,10 +1,10 @@
-"""Which view of the chain to act on, and whether enough endpoints share it to stake money.
+"""The view of the chain to act on, and whether enough endpoints share it to stake money.
 
     look       the block to read, which endpoint reads it, and a doubt: why nothing may be staked on it
     confirm    ask the other endpoints again what was read at that block
 
 Money is staked, and a claim disputed, only if `agree` endpoints give the same answers at a block of the same hash. All
-else goes on in doubt: moves in open disputes, reveals, responses. A move names the position that it was made for, so a
+else continues in doubt: moves in disputes, reveals, responses. A move names the position that it was made for, so a
 false view costs the gas of a refused transaction; a missed clock costs a stake. While endpoints contradict each other
 and no majority decides, those serve whose chain has a block that most had shown before (:mod:`.known`), however slow
 they are. If that decides nothing either, they serve in turns, so that every second look or so shows the true chain.
@@ -57,7 +57,7 @@ class Agreement:
     """Compares the endpoints of a connection."""
 
     def __init__(
-        self, endpoints: Endpoints, policy: ViewPolicy, wall_clock: Callable[[], float] = time.time
+        self, endpoints: Endpoints, policy: ViewRule, wall_clock: Callable[[], float] = time.time
     ) -> None:
         self._endpoints = endpoints
         self._policy = policy
@@ -65,7 +65,7 @@ class Agreement:
         self._known = Known(endpoints, self._block)
         self._turn = 0
         self._split = False
-        """Whether the endpoints serve in turns."""
+        """True if the endpoints serve in turns."""
         self._odd: dict[Endpoint, tuple[float, str]] = {}
         """Endpoints that others contradict: since when, and in what."""
         self._conflict: str | None = None
@@ -77,7 +77,7 @@ class Agreement:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong with endpoints and view, for /readyz; empty if all of them answer, agree and are up to date."""
+        """Problems of endpoints and view, for /readyz; empty if all of them answer, agree and are up to date."""
         found = [f"{e.trouble} ({e.failures} in a row)" for e in self._endpoints.every if e.trouble]
         found += [f"RPC {e.name}: {told}" for e, (_, told) in self._odd.items()]
         return found + ([f"{self.doubt}; nothing is staked until then"] if self.doubt else [])
@@ -93,7 +93,7 @@ class Agreement:
 
     @property
     def conflict(self) -> bool:
-        """Whether endpoints contradict each other without a majority."""
+        """True if endpoints contradict each other without a majority."""
         return self._conflict is not None
 
     # ------------------------------------------------------------------ which block, and who reads it

@@ -33,7 +33,7 @@ def block_request(at: int | str) -> list[Any]:
 def block_of(answer: Any, at: int | str) -> Block:
     """Return the block of an answer to :func:`block_request`.
 
-    Raises RpcUnavailable if the endpoint does not have the block, RpcCorrupt if the answer is no block.
+    Raises RpcUnavailable if the endpoint does not have the block, RpcCorrupt if the answer is not a block.
     """
     failure, raw = answer.get("error"), answer.get("result")
     if failure is not None or raw is None:
@@ -58,7 +58,7 @@ def block_of(answer: Any, at: int | str) -> Block:
 def quantity(text: Any) -> int:
     """Return a JSON-RPC quantity below 2^63. Raises TypeError or ValueError."""
     if not isinstance(text, str) or not text.startswith("0x") or len(text) > 66:
-        raise ValueError(f"{str(text)[:80]!r} is no quantity")
+        raise ValueError(f"{str(text)[:80]!r} is not a quantity")
     value = int(text, 16)
     if not 0 <= value < MAX_BLOCK:
         raise ValueError(f"{value} is not below {MAX_BLOCK}")

@@ -12,21 +12,21 @@ from .endpoints import endpoints_of
 from .events import EventCache
 from .majority import agreed, answers, low, most_of
 from .notes import BLOCK, Notes
-from .view import ViewPolicy
+from .view import ViewRule
 
 DEFAULT_LOG_RANGE = 10_000
 """Blocks that one request for logs spans at most; public endpoints refuse more."""
 
 
 class Connection:
-    """What all snapshots of one deployment share. Cheap to keep; safe for several threads."""
+    """State that all snapshots of one deployment share. Cheap to keep; safe for several threads."""
 
     def __init__(
         self,
         web3: Web3,
         deployment: Deployment,
         *,
-        policy: ViewPolicy | None = None,
+        policy: ViewRule | None = None,
         log_range: int = DEFAULT_LOG_RANGE,
         cache: EventCache | None = None,
     ) -> None:
@@ -34,9 +34,9 @@ class Connection:
         self.deployment = deployment
         self.contracts = Contracts(web3, deployment)
         self.endpoints = endpoints_of(web3)
-        self.agreement = Agreement(self.endpoints, policy or ViewPolicy())
+        self.agreement = Agreement(self.endpoints, policy or ViewRule())
         self.constants = Notes()
-        """Where the deployment was read, until enough endpoints have confirmed it."""
+        """Source of the deployment, until enough endpoints have confirmed it."""
         self.log_range = log_range
         self.cache = cache
         self.matches: dict[int, dict[int, None]] = {}

@@ -4,7 +4,7 @@
 
     {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
 
-    VerifierRegistry <── Panel <── Referee <── Jobs ──> Notary      each is told the addresses that its
+    VerifierRegistry <── Panel <── Referee <── Jobs ──> Notary      each receives the addresses that its
               Court <──┘  Judge <──┘            └──> DataAvailability       arrows point to; DataAvailability
     rules <── Opset1 <── Examiner <── Court                         and Watch call any Jobs contract
 
@@ -129,7 +129,9 @@ class Deployment:
         """Read a deployment file. Raises ConfigError if the file is missing or malformed."""
         try:
             if path.stat().st_size > _MAX_FILE_BYTES:
-                raise ConfigError(f"{path} has more than {_MAX_FILE_BYTES} bytes; it is no deployment file")
+                raise ConfigError(
+                    f"{path} has more than {_MAX_FILE_BYTES} bytes; it is not a deployment file"
+                )
             data = json.loads(path.read_text())
             contracts = data["contracts"]
             addresses = {name: contracts[name]["address"] for name in NAMES}
@@ -138,7 +140,7 @@ class Deployment:
         except FileNotFoundError:
             raise ConfigError(f"{path} is missing; deploy with `assay deploy` or set deployment") from None
         except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(f"{path} is no deployment file: {type(error).__name__} {error}") from error
+            raise ConfigError(f"{path} is not a deployment file: {type(error).__name__} {error}") from error
         for name, address in addresses.items():
             if not isinstance(address, str) or not is_checksum_address(address):
                 raise ConfigError(f"{path}: the address of {name}, {address!r}, is not a checksummed address")

@@ -41,7 +41,7 @@ class Endpoint:
         max_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``clock``: seconds by which the endpoint's health is told."""
+        """``clock``: seconds by which the endpoint's health is judged."""
         self.url, self.name = url, name
         self._provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
         self._timeout_s = timeout_s
@@ -51,7 +51,7 @@ class Endpoint:
         self._clock = clock
         self._retry_at = 0.0
         self.latency_s = 0.0
-        """Time of an answer of late; zero before the first."""
+        """Recent response time in seconds; zero before the first response."""
         self.failures = 0
         """Requests in a row that were not answered."""
         self.trouble: str | None = None
@@ -63,27 +63,27 @@ class Endpoint:
 
     @property
     def waits(self) -> bool:
-        """Whether it has failed and is left alone for a while."""
+        """True if it has failed and is left alone for a while."""
         return self._clock() < self._retry_at
 
     @property
     def hangs(self) -> bool:
-        """Whether it has let somebody wait in vain of late."""
+        """True if a recent request to it timed out."""
         return self._clock() < self._hung_until
 
     @property
     def silent(self) -> bool:
-        """Whether it has left a request without an answer of late, for as long as any request may take."""
+        """True if a recent request stayed without an answer for as long as any request may take."""
         return self._clock() < self._silent_until
 
     @property
     def owes(self) -> bool:
-        """Whether it has been asked something that it has neither answered nor failed to answer yet."""
+        """True if it has a request that it has neither answered nor failed to answer yet."""
         return self._behind > 0
 
     @property
     def ready(self) -> bool:
-        """Whether it does not wait, has let nobody wait, and does not owe too many answers."""
+        """True if it does not wait, no recent request timed out, and it does not owe too many answers."""
         return not self.waits and not self.hangs and self._behind < MAX_BEHIND
 
     def request(self, method: str, params: Any) -> RPCResponse:
@@ -100,7 +100,7 @@ class Endpoint:
             found = quantity(answer["result"])
         except (KeyError, TypeError, ValueError) as error:
             raise self.failed(
-                RpcCorrupt(f"RPC {self.name}: eth_chainId: {answer!s:.200} is no id")
+                RpcCorrupt(f"RPC {self.name}: eth_chainId: {answer!s:.200} is not an id")
             ) from error
         if found != self._chain_id:
             raise self.failed(
@@ -146,7 +146,7 @@ class Endpoint:
         return error
 
     def hung(self, error: ChainError) -> ChainError:
-        """Note a request that was waited for in vain: others are preferred for a minute, whatever it answers then."""
+        """Note a request that timed out: others are preferred for a minute, whatever it answers then."""
         self._hung_until = self._clock() + MAX_BACKOFF_S
         return self.failed(error)
 

@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Here(threading.local):
-    """What concerns only one thread."""
+    """State of one thread only."""
 
     only: Endpoint | None = None
     source: Endpoint | None = None
@@ -151,7 +151,7 @@ class Endpoints(JSONBaseProvider):
                 except ChainError as error:
                     return error
                 except Exception as error:
-                    # SAFETY: what one answer makes us stumble over must not keep us from hearing the other endpoints.
+                    # SAFETY: an answer that raises here must not keep us from hearing the other endpoints.
                     return endpoint.failed(RpcCorrupt(f"RPC {endpoint.name}: {type(error).__name__}"))
 
         if len(asked) == 1:

@@ -3,7 +3,7 @@
 Old ones are kept, so that no look at the chain reads all blocks of a long job again:
 
     first ......... through ......... last
-    kept, in memory and on disk       read anew at every look
+    kept, in memory and on disk       read again at every look
 
 Strangers decide how many logs a range of blocks has, and how long they are. So a range that is too much for the
 endpoint or for us is read in halves, down to single blocks, whose size the chain limits.
@@ -34,7 +34,7 @@ MAX_EVENTS = 100_000
 MAX_QUERIES = 10_000
 """Queries kept in memory; the least recently used is dropped first."""
 MIN_DEPTH = 32
-"""Blocks that a daemon reads anew at every look at least, however few the endpoint searches at once."""
+"""Blocks that a daemon reads again at every look at least, however few the endpoint searches at once."""
 IDLE_BLOCKS = 200_000
 """Blocks after which a query that nobody has asked is dropped from the database: a month of blocks of 12 s."""
 
@@ -186,11 +186,11 @@ class _Kept:
 
 class EventCache:
     """Keeps events that lie deep below the head. Safe for several threads. ``database`` may be in memory. ``depth``:
-    blocks below the last one that are read anew at every look, at least; twice that at most, so that one request for
+    blocks below the last one that are read again at every look, at least; twice that at most, so that one request for
     ``2 * depth`` blocks is enough.
 
     INVARIANT: the cache gives the events that a fresh reading of all blocks would give. A reorganisation that replaces
-    the block `through` makes the query begin anew.
+    the block `through` makes the query begin again.
     SAFETY: an endpoint may lack logs for a while: one machine of several is behind, or logs are indexed late. So the
     newest blocks are read at every look, and what is kept was read when it was hundreds or thousands of blocks old, by
     several endpoints where there are several. Views of the contracts expose an endpoint that lacks older events; then

@@ -41,7 +41,7 @@ class Offered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FeePolicy:
+class FeeRule:
     """Fees in wei per gas; ``bump`` must satisfy the network's rule of 10 to 12.5 % for replacements."""
 
     max_fee: int = 200 * GWEI

@@ -1,4 +1,4 @@
-"""Which endpoints show the chain that we know.
+"""Endpoints that show the chain that we know, and those that do not.
 
 Most endpoints together have shown us a block, and we have acted on it. An endpoint that has another block in its place
 is a stranger: it shows another chain. Neither how quickly it answers nor how slow the others are makes it an
@@ -87,7 +87,7 @@ class Known:
     def learn(self, shown: Shown, votes: Mapping[Endpoint, Block]) -> None:
         """Take in who has shown a block that was read; ``votes`` is what all have shown.
 
-        SAFETY: what fewer than most have shown is not known. Otherwise who answers alone once, as the others are slow,
+        SAFETY: what fewer than most have shown is not known. Or whoever answers alone once, as the others are slow,
         would make them strangers to their own chain.
         """
         if not self._endpoints.several:
@@ -104,7 +104,7 @@ class Known:
         """Return what endpoints have in this block's place: by their votes, or asked for it."""
         found = {endpoint: vote for endpoint, vote in votes.items() if vote.number == block.number}
         if asked := [endpoint for endpoint in votes if endpoint not in found]:
-            # SAFETY: who answers first must not keep those from being told apart that are slow.
+            # SAFETY: whoever answers first must not keep those from being distinguished that are slow.
             answers = self._endpoints.each(lambda _: self._read(block.number), asked, hurries=lambda _: False)
             found |= {endpoint: shown for endpoint, shown in answers.items() if isinstance(shown, Block)}
         return found

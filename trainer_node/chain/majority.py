@@ -1,4 +1,4 @@
-"""What most endpoints of our chain say. With one endpoint it is what that says.
+"""The majority answer of our chain's endpoints; with one endpoint, its answer.
 
 SAFETY: an endpoint can lie in any answer, and be slow with any. So where there are several, no answer of one alone
 counts while others answer; see docs/decisions.md, 130. One that is apart (`Endpoints.apart`) is not asked.
@@ -65,14 +65,14 @@ def answers(
 
 
 def agreed(endpoints: Endpoints, act: Callable[[], T], *, what: str = "") -> T:
-    """Return what most of those endpoints give that answer. On a tie it is what the serving one gives; but of ``what``
-    is kept for good, a tie raises RpcUnavailable."""
+    """Return what most of those endpoints give that answer. On a tie it is what the serving one gives; but if
+    ``what`` names a value to be kept, a tie raises RpcUnavailable."""
     return most_of(answers(endpoints, act, for_good=bool(what)), what)
 
 
 def most_of(found: Sequence[T], what: str = "") -> T:
-    """Return what occurs most often; on a tie the first of these, but of ``what`` is kept for good, a tie raises
-    RpcUnavailable."""
+    """Return what occurs most often; on a tie the first of these; but if ``what`` names a value to be kept,
+    a tie raises RpcUnavailable."""
     counts = Counter(found)
     most = max(found, key=lambda one: counts[one])
     if what and list(counts.values()).count(counts[most]) > 1:

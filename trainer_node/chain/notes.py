@@ -1,4 +1,4 @@
-"""What was read for a decision: each request with a hash of its answer, so that others can be asked the same."""
+"""Data read for a decision: each request with a hash of its answer, so that others can be asked the same."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Reads one block through endpoints that may change, lack it, or say what makes no sense.
+"""Reads one block through endpoints that may change, lack it, or give senseless answers.
 
 view       what a contract says
-events     what contracts have told up to this block, kept for later looks
-sensible   around what is made of them: what makes no sense is another endpoint's turn
+events     what contracts have emitted up to this block, kept for later looks
+sensible   checks what is made of them: if it makes no sense, another endpoint is asked
 whole      the same for what lacks events
 
 Whatever is read is noted, so that other endpoints can confirm it (:mod:`trainer_node.chain.agreement`).

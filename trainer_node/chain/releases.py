@@ -57,7 +57,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Status(IntEnum):
-    """The publisher's statement about a release. The zero state is no release."""
+    """The publisher's statement about a release. The zero state is not a release."""
 
     NONE = 0
     CURRENT = 1

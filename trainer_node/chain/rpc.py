@@ -148,7 +148,7 @@ def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
     result = parsed["result"]
     if method in QUANTITIES and not (isinstance(result, str) and result.startswith("0x")):
         # SAFETY: web3 takes a JSON number for one, and a nonce that is none would block the account.
-        raise RpcCorrupt(f"{method}: {result!s:.80} is no quantity")
+        raise RpcCorrupt(f"{method}: {result!s:.80} is not a quantity")
     return {"jsonrpc": "2.0", "id": number, "result": result}
 
 

@@ -36,13 +36,13 @@ from ..storage.database import Database
 from ..storage.tables import Attempt, Transaction
 from .account import LEAST_GAS, AccountReader
 from .endpoints import endpoints_of
-from .fees import FeePolicy, Offered, short_of
+from .fees import FeeRule, Offered, short_of
 from .majority import low
 from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
 
 _STOP_GRACE_S = 5.0
-"""Seconds that a process that is told to stop still waits for a transaction; the outbox keeps the rest."""
+"""Seconds that a process that must stop still waits for a transaction; the outbox keeps the rest."""
 _UNDERPRICED_S = 5.0
 """Seconds after which a transaction is replaced that the endpoint has forgotten and refuses for its low fee."""
 _NONCE_TRIES = 4
@@ -66,7 +66,7 @@ class TransactionManager:
         *,
         chain_id: int,
         decode: Decoder | None = None,
-        fees: FeePolicy | None = None,
+        fees: FeeRule | None = None,
         confirmations: int = 0,
         poll_s: float = 0.5,
         replace_after_s: float = 45.0,
@@ -78,7 +78,7 @@ class TransactionManager:
         self.account = account
         self.address: str = account.address
         self._web3 = web3
-        self._fees = fees or FeePolicy()
+        self._fees = fees or FeeRule()
         self._reader = AccountReader(web3, account.address, decode, self._fees.gas_margin)
         self._several = endpoints_of(web3).several
         self._confirmations = confirmations
@@ -325,7 +325,7 @@ class TransactionManager:
 
     def _fill_gap(self, row: Transaction) -> None:
         """Send empty transactions with the nonces before this one that nobody has, or give it up if they are too many:
-        an endpoint that was alone has told a nonce that was too high, and it would never be mined."""
+        an endpoint that was alone has reported a nonce that was too high, and it would never be mined."""
         # SAFETY: both counts, because an answer that is too low once must not give up what others will mine.
         reached = max(self._reader.nonce("pending"), self._reader.nonce("latest"))
         ours = {one.nonce for one in self._outbox.open_rows()}

@@ -1,4 +1,4 @@
-"""How much of the chain counts, by the settings, and a look at it."""
+"""The part of the chain that counts, by the settings, and a look at it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class ViewPolicy:
+class ViewRule:
     """``depth``: blocks on top of one that counts; ``finality``: or the tag that it must have; ``agree``: number of
     endpoints; ``max_head_age_s``: zero does not look at the age."""
 

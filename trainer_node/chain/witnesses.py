@@ -1,8 +1,8 @@
-"""What the endpoints show of the chain's blocks, and how long they are waited for.
+"""Blocks of the chain as the endpoints show them, and the time that slow endpoints have.
 
-Who answers first decides nothing, and so not how long the others have, either. Until a majority (and `agree` of them)
+The first answer decides nothing, and so not how long the others have, either. Until a majority (and `agree` of them)
 shows what may be one view, all are waited for as long as their requests may take. Then the others have the usual
-patience, and those that have let us wait of late have none. A dead endpoint lets us wait in full once a minute at most:
+patience, and those that let us wait recently have none. A dead endpoint lets us wait in full once per minute at most:
 after that it is silent (`Endpoint.silent`), and has no more than the usual patience for as long.
 
 Where a tag says which blocks count (`finality`), its block is part of what is shown: each endpoint is asked for it
@@ -37,7 +37,7 @@ class Witnesses:
     def __init__(
         self,
         endpoints: Endpoints,
-        policy: ViewPolicy,
+        policy: ViewRule,
         read: Callable[[int | str], Block],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:

@@ -92,7 +92,7 @@ def _check(
     intervals: Annotated[str, typer.Option(help="Which: 3,7-9 or all or sample.")] = "sample",
     detect: Annotated[float, typer.Option(help="With sample: the chance of finding a lie.")] = 0.95,
     lies: Annotated[
-        int, typer.Option(help="With sample: of how many wrong intervals one is to be found.", min=1)
+        int, typer.Option(help="With sample: of how many wrong intervals one must be found.", min=1)
     ] = 1,
     seed: Annotated[int | None, typer.Option(help="Draw the sample from this number, to repeat it.")] = None,
     jobs: Annotated[
@@ -101,7 +101,7 @@ def _check(
     root: Annotated[str | None, typer.Option(help="The run root to check, known from elsewhere.")] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for findings, receipts and fetched data, to go on from."),
+        typer.Option("--out", help="Folder for findings, receipts and fetched data, to continue from."),
     ] = None,
     back: Annotated[
         int,
@@ -181,7 +181,7 @@ class _Signer:
         if account is not None:
             folder.mkdir(exist_ok=True)
 
-    def sign(self, report: Report) -> None:
+    def sign(self, report: IntervalReport) -> None:
         """Write the receipt of a report. NOTE: also where there is one: what was found may be more by now."""
         from ..audit.receipt import receipt_of
         from ..audit.receipt_file import Signed
@@ -208,11 +208,11 @@ def _reports(
 
 
 def _follow(
-    found: Iterator[Report],
+    found: Iterator[IntervalReport],
     count: int,
     folder: Path,
-    known: dict[int, Report],
-    done: dict[int, Report],
+    known: dict[int, IntervalReport],
+    done: dict[int, IntervalReport],
     signer: _Signer,
 ) -> None:
     from ..audit.folder import FINDINGS, append
@@ -227,7 +227,7 @@ def _follow(
             if finding.verdict is not Verdict.UNCHECKED:
                 append(file, folder, report.to_json())
             elif finding.interval in known:
-                # SAFETY: who withdraws data after an interval was found wrong does not take that back.
+                # SAFETY: whoever withdraws data after an interval was found wrong does not take that back.
                 report = known[finding.interval]
             done[finding.interval] = report
             if report.finding.verdict is not Verdict.UNCHECKED:
@@ -237,14 +237,14 @@ def _follow(
             _say(f"{number} of {count}, {rest}: {printable(_line(report.finding), 600)}")
 
 
-def _earlier(folder: Path, run: PublishedRun) -> Iterator[Report]:
+def _earlier(folder: Path, run: PublishedRun) -> Iterator[IntervalReport]:
     """Yield the reports of earlier calls about the same claim."""
     from ..audit.engine import MAX_REPORT_BYTES, Report
     from ..audit.folder import reports_in
 
     for line in reports_in(folder, MAX_REPORT_BYTES):
         with contextlib.suppress(InvalidEncoding):
-            yield Report.read(line, run)
+            yield IntervalReport.read(line, run)
 
 
 def _say(text: str) -> None:

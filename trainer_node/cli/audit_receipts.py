@@ -93,7 +93,7 @@ def coverage(
     root: RootOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which intervals of a run were checked by how many auditors, and what a lie had as a chance to be missed.
+    """Show which intervals of a run were checked by how many auditors, and the probability that a lie went unnoticed.
 
     Contradictions come first. Exit code 1: an auditor finds an interval wrong.
     """
@@ -148,7 +148,7 @@ def _address(text: str) -> str:
 
     if not is_address(text.strip()):
         raise InvalidInput(
-            f"--auditors: {text.strip()[:60]!r} is no address; write 0x and 40 hexadecimal digits"
+            f"--auditors: {text.strip()[:60]!r} is not an address; write 0x and 40 hexadecimal digits"
         )
     return str(to_checksum_address(text.strip()))
 
@@ -202,7 +202,7 @@ def _row(found: Coverage) -> dict[str, Any]:
 
 
 def _map(found: Coverage) -> list[str]:
-    """Return what is shown to people: what is wrong first."""
+    """Return the lines to print: contradictions and differences first."""
     lines = []
     for title, numbers in (
         ("auditors contradict each other about", found.contradictions),

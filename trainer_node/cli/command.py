@@ -1,4 +1,4 @@
-"""What a command is."""
+"""A CLI command: where it is implemented, and its help text."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 MASK = "***"
 PUBLIC = frozenset({"public_uri"})
-"""Settings with a URI that is told to everybody."""
+"""Settings with a URI that is published."""
 
 
 class Told(NamedTuple):

@@ -1,4 +1,4 @@
-"""A group of commands of which one needs no name: `assay audit RUN` is `assay audit check RUN`."""
+"""A command group with a default command: `assay audit RUN` is `assay audit check RUN`."""
 
 from __future__ import annotations
 

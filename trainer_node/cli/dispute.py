@@ -37,7 +37,7 @@ def show(
     match: Annotated[
         str | None, typer.Argument(help="Id of the match, or the beginning of it; all matches if not given.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it anew until it is decided.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again until it is decided.")] = False,
     every: Annotated[float, typer.Option(help="With --watch: seconds between two looks.", min=0.1)] = 5.0,
 ) -> None:
     """Show the course of a dispute, from the run roots down to its decision."""

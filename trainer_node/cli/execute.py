@@ -40,7 +40,7 @@ STOPPED_ON_NAN = 3
 FACTS = frozenset(
     {"program hash", "arithmetic", "run root", "steps", "rounding logs", "run folder", "state", "model"}
 )
-"""What is shown of a run beside its metrics."""
+"""Columns of a run's table besides its metrics."""
 
 
 @with_mode
@@ -54,7 +54,9 @@ def run_command(
     save: Annotated[Path | None, typer.Option(help="Where to write the state, as safetensors.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for states and metrics.jsonl: what --resume needs to go on after a stop."),
+        typer.Option(
+            help="Folder for states and metrics.jsonl: what --resume needs to continue after a stop."
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out, or begin it if there is none.")
@@ -100,7 +102,7 @@ def run_command(
 ) -> None:
     """Execute a bundle's program on this machine: show its metrics, and the root that an honest trainer claims.
 
-    Ctrl-C and SIGTERM end the run after the current step; with --out it can go on from there. Exit codes: 130 after
+    Ctrl-C and SIGTERM end the run after the current step; with --out it can continue from there. Exit codes: 130 after
     Ctrl-C, 143 after SIGTERM, 3 after --stop-on-nan.
     """
     import repops
@@ -127,7 +129,7 @@ def run_command(
         repops.set_num_threads(threads)
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
-    # NOTE: what cannot be written is said now, and not after hours of computing.
+    # NOTE: a file that cannot be written is reported now, and not after hours of computing.
     if save is not None:
         _state_names(bundle, job)
         _check_place(save.parent)
@@ -147,9 +149,9 @@ def run_command(
     with contextlib.ExitStack() as stack:
         folder = None
         if out is not None:
-            retention = Retention.of(keep)
+            keeps = KeepRule.of(keep)
             opened = open_run(
-                out, terms, mode_words(terms.mode), resume=resume, keep_s=keep_every, retention=retention
+                out, terms, mode_words(terms.mode), resume=resume, keep_s=keep_every, keeps=keeps
             )
             folder = stack.enter_context(opened)
         run = LocalRun(bundle, last, device, evaluator, root, folder)
@@ -194,7 +196,7 @@ class _Session:
         self._signal: signal.Signals | None = None
         self._first = self._step = run.folder.step if run.folder else 0
         self._aligned = False
-        """Whether the file of metrics ends with the step before ours."""
+        """True if the file of metrics ends with the step before ours."""
         self._before_s = 0.0
         """Seconds that earlier sessions took for the steps up to ours."""
         self._latest: Mapping[str, float] = {}
@@ -209,7 +211,7 @@ class _Session:
         from ..storage.process import stop_on_signals
 
         if self._first:
-            self._follower.say(f"going on after step {self._first} of {self._run.last}")
+            self._follower.say(f"continuing after step {self._first} of {self._run.last}")
         try:
             with stop_on_signals(self._stop, self._take), self._follower:
                 result = self._run.compute(self._on_step, self._stopping)
@@ -221,13 +223,13 @@ class _Session:
                 self._scalars.close()
 
     def stopped(self, interrupted: Interrupted | None) -> int:
-        """Say what was stopped and how to go on; return the exit code. None: in the middle of a step."""
+        """Say what was stopped and how to continue; return the exit code. None: in the middle of a step."""
         where = str(interrupted or f"stopped in step {self._step + 1} of {self._run.last}")
         if self._folder is None:
-            how = "nothing was kept; with --out RUN a run can go on after a stop"
+            how = "nothing was kept; with --out RUN a run can continue after a stop"
         else:
             again = [] if "--resume" in sys.argv else ["--resume"]
-            how = f"go on with: {shlex.join(['assay', *sys.argv[1:], *again])}"
+            how = f"continue with: {shlex.join(['assay', *sys.argv[1:], *again])}"
         if self._signal is None and self._health.broken and interrupted:
             where = f"{where}, because {self._health.broken}"
         self._follower.say(f"{where}; {how}")
@@ -295,7 +297,9 @@ def _check_place(folder: Path) -> None:
     """Raise InvalidInput if nothing can be written into a folder, or the folder cannot be made."""
     place = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise InvalidInput(f"{place} is no folder that can be written to; name another place than {folder}")
+        raise InvalidInput(
+            f"{place} is not a folder that can be written to; name another place than {folder}"
+        )
 
 
 def _save(bundle: Bundle, state: State, path: Path, job: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What commands here use of packages above this one, which they must not import: found by entry points.
+"""Extensions: parts of packages above this one, which commands here must not import, found by entry points.
 
 assay.recipes     `capture`: the bundle of a recipe, by its name
 assay.exporters   `huggingface`: a trained state as a folder that `from_pretrained` loads

@@ -1,4 +1,4 @@
-"""Tells how a run goes: a bar on a terminal, a line every so often elsewhere."""
+"""Shows the progress of a run: a bar on a terminal, a line every so often elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAR_S = 0.1
 
 
 class Follower:
-    """A context manager. ``every_s``: least seconds between two lines where standard error is no terminal."""
+    """A context manager. ``every_s``: least seconds between two lines where standard error is not a terminal."""
 
     def __init__(self, first: int, steps: int, every_s: float) -> None:
         self._bar = progress_bar() if sys.stderr.isatty() else None

@@ -97,7 +97,7 @@ def show(
             continue
         _show_line(found)
     if rest:
-        out.print(f"  {rest} more; go on with --from, or list all with --count 0", style="dim")
+        out.print(f"  {rest} more; continue with --from, or list all with --count 0", style="dim")
 
 
 def show_summary(opened: Opened) -> None:
@@ -144,7 +144,7 @@ def stats_command(
         "state": f"{len(graph.slots):,} slots, {found.state_elements:,} elements, {found.state_bytes:,} bytes",
         "constants": f"{len(graph.constants):,}, {found.constant_bytes:,} bytes",
         "operations": f"{found.flops:,} a step",
-        "intermediates": f"{found.intermediate_bytes:,} bytes a step",
+        "intermediates": f"{found.intermediate_bytes:,} bytes per step",
     }
     if isinstance(graph, Program):
         rows["most at once"] = f"{StepPlan(graph).peak_bytes:,} bytes, besides constants and the state before"

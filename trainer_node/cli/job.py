@@ -102,7 +102,7 @@ def post(
         int,
         _seconds(
             "Seconds between the last trainer's commitment and the first reveal, in which watchers finish. As "
-            "long as a run takes, if --watch is to be of use."
+            "long as a run takes, if --watch must be of use."
         ),
     ] = 0,
     reveal: Annotated[int, _seconds("Reveal phase, in seconds.")] = 600,
@@ -139,7 +139,7 @@ def post(
     for address in verifiers:
         if not is_checksum_address(address):
             raise InvalidInput(
-                f"--verifier {address} is no address with its checksum; `assay verifier list` shows them"
+                f"--verifier {address} is not an address with its checksum; `assay verifier list` shows them"
             )
     if court_only and (verifiers or threshold):
         raise InvalidInput("--court-only means without verifiers; leave out --verifier and --threshold")
@@ -241,7 +241,7 @@ def _standing(match: MatchInfo, hearing: HearingInfo | None) -> str:
     if phase is Phase.DONE:
         words += f", {match.state.reason.name.lower().replace('_', ' ')}"
         if hearing is not None and hearing.state.phase is not HearingPhase.DONE:
-            words += f"; its hearing goes on: {hearing.state.phase.name.lower()}"
+            words += f"; its hearing continues: {hearing.state.phase.name.lower()}"
     return words
 
 

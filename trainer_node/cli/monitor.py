@@ -84,7 +84,7 @@ def monitor_command(
 
     levels = {level.name.lower(): level for level in Level}
     if fail_on not in levels:
-        raise ConfigError(f"--fail-on {fail_on[:40]!r} is no level; choose one of {', '.join(levels)}")
+        raise ConfigError(f"--fail-on {fail_on[:40]!r} is not a level; choose one of {', '.join(levels)}")
     trusted = Trusted.of_flags(trust or (), findings or ())
     gauges, stop = Gauges(), threading.Event()
     if metrics_port is not None:

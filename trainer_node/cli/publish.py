@@ -34,8 +34,8 @@ def publish(
     bundle = Bundle.read(job)
     bundle = bundle.with_mode(mode.over(bundle.terms.mode))
     terms = bundle.terms
-    keeps = Retention(every=1)  # NOTE: nothing that the folder has is dropped here
-    opened = open_run(run, terms, mode_words(terms.mode), resume=True, keep_s=math.inf, retention=keeps)
+    keeps = KeepRule(every=1)  # NOTE: nothing that the folder has is dropped here
+    opened = open_run(run, terms, mode_words(terms.mode), resume=True, keep_s=math.inf, keeps=keeps)
     with opened as folder:
         LocalRun(bundle, terms.steps, device, folder=folder).show(interval, step, node)
     what = f"interval {interval}" + ("" if step is None else f", step {step}")

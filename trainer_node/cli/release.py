@@ -55,5 +55,5 @@ def supersede(settings: Settings, version: Version, reason: Reason) -> None:
 @app.command()
 @with_settings(ACCOUNT)
 def withdraw(settings: Settings, version: Version, reason: Reason) -> None:
-    """Withdraw a version: nodes refuse to start on it. Its jobs go on unchanged. Only for the publisher."""
+    """Withdraw a version: nodes refuse to start on it. Its jobs continue unchanged. Only for the publisher."""
     send(settings, _list(settings).withdraw(version, reason))

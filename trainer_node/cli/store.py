@@ -49,7 +49,7 @@ def du(settings: Settings, as_json: _JSON = False) -> None:
     out.print(f"{'all':>10} {found.total:>18,} bytes {sum(found.files.values()):>10,} files")
     out.print(f"{'free':>10} {free_bytes(root):>18,} bytes")
     for job, held in by_job.items():
-        state = "goes on" if held["over_since"] is None else "is over"
+        state = "is open" if held["over_since"] is None else "is over"
         out.print(f"job {job:>6} {held['bytes']:>18,} bytes; it {state}")
 
 
@@ -130,7 +130,7 @@ def verify(
 def _root(settings: Settings) -> Path:
     root = settings.data_dir / "artifacts"
     if not root.is_dir():
-        raise InvalidInput(f"{root} is no store: name a node's data directory with --data-dir")
+        raise InvalidInput(f"{root} is not a store: name a node's data directory with --data-dir")
     return root
 
 

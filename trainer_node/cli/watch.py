@@ -1,4 +1,4 @@
-"""`assay job watch`: a paid run, as it goes on."""
+"""`assay job watch`: the progress of a paid run."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ def watch(
     job: JobNumber,
     trainer: Annotated[
         list[str] | None,
-        typer.Option(
-            help="URI of a trainer that has claimed nothing yet, neither here nor in the jobs before. Repeatable."
-        ),
+        typer.Option(help="Server (URI) of a trainer that no earlier claim reveals. Repeatable."),
     ] = None,
     bundle: Annotated[
         Path | None, typer.Option(help="The job's bundle: its labels name the numbers.")
@@ -43,9 +41,9 @@ def watch(
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON at each look.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)] = 5.0,
 ) -> None:
-    """Show how a job goes on until it ends: its phase, and what its trainers tell about their runs.
+    """Show the progress of a job until it ends: its phase, and its trainers' reports about their runs.
 
-    What trainers tell is not proven; only the result is.
+    The reports are not proven; only the result is.
     """
     from ..client.watched_job import standing
 

@@ -64,7 +64,7 @@ def post_job(
 ) -> tuple[int, Receipt]:
     """Put the bundle into the store and the job on the chain. Returns the job's number and the receipt.
 
-    The terms are computed anew from the program and the tensors. Raises InvalidProgram or HashMismatch if the bundle
+    The terms are computed again from the program and the tensors. Raises InvalidProgram or HashMismatch if the bundle
     disagrees with them, Reverted if the contract refuses the offer.
     """
     check_uri(uri)

@@ -1,6 +1,6 @@
 """A job's progress as its client sees it: the phase from the chain, the rest from the trainers' own servers.
 
-SAFETY: a trainer may tell anything about its run, so all of it is only shown. An answer is bounded in bytes and time,
+SAFETY: a trainer may report anything about its run, so reports are only shown. An answer is bounded in bytes and time,
 its schema is checked, and it must be about this job and this program.
 """
 
@@ -23,15 +23,15 @@ from ..observe.run_reports import MAX_REPORT_BYTES, Report
 TIMEOUT_S = 5.0
 """Longest wait for the next bytes of a report; the whole of it may take twice as long."""
 MAX_LEFT_S = 1e11
-"""3,000 years. A rate that gives more says nothing, and infinity is no number of JSON."""
+"""3,000 years. A rate that gives more says nothing, and infinity is not a number of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What one server tells about a run, or why it tells nothing."""
+    """Report of one server about a run, or the reason why it gives none."""
 
     uri: str
-    report: Report | None
+    report: RunReport | None
     reason: str = ""
 
     @property
@@ -59,10 +59,10 @@ def standing(job: JobView, uri: str) -> Standing:
         return Standing(uri, None, str(error))
 
 
-def _report(job: JobView, uri: str) -> Report:
+def _report(job: JobView, uri: str) -> RunReport:
     """Return a report that can be about this job. Raises Unavailable."""
     try:
-        report = Report.model_validate_json(_download(f"{uri}/v1/progress/{job.id}"))
+        report = RunReport.model_validate_json(_download(f"{uri}/v1/progress/{job.id}"))
     except ValidationError as error:
         raise Unavailable(f"its report has {error.error_count()} errors in it") from error
     terms = job.program

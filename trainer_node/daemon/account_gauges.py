@@ -28,7 +28,7 @@ _OPEN = (JobPhase.REVEAL, JobPhase.CHALLENGE, JobPhase.CLOSING)
 
 @dataclass
 class _Seen:
-    """What a round has seen of a job. Deadlines are seconds since 1970, of this machine's clock."""
+    """State of a job as a round has seen it. Deadlines are seconds since 1970, of this machine's clock."""
 
     staked: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""What a decision wants sent. The loop sends it (`loop`), and the next look at the chain decides anew."""
+"""Transactions that decisions want sent. The loop sends them (`loop`), and the next look at the chain decides again."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class Due:
     """True if it puts money at risk, or disputes a claim, without anything of ours at stake yet: it waits until enough
     RPC endpoints agree about the chain."""
     sent: Callable[[int], None] | None = None
-    """If given, nothing waits for the transaction: this is told its number in the outbox, which takes care of it."""
+    """Called with its number in the outbox, which takes care of it; if given, nothing waits for the transaction."""
     then: Callable[[Receipt | None], None] = lambda _: None
     """Called afterwards, with the receipt if the transaction was mined in time."""

@@ -1,6 +1,6 @@
 """Sends what the account does not need to another one, so that a key that signs by itself holds little.
 
-The contracts pay credits to the account that earned them; from there a plain transfer goes on. It takes only what is
+The contracts pay credits to the account that earned them; then a plain transfer moves them on. It takes only what is
 above ``keep_eth`` after everything that jobs may still take (`funds`), and never while that is not known.
 """
 

@@ -108,7 +108,7 @@ class Scheduler:
         self._works_at = works_at
         self._metrics = metrics or Metrics()
         self.complete = False
-        """Whether all our jobs were read and attended to in the last round."""
+        """True if all our jobs were read and attended to in the last round."""
 
     def go(self, snapshot: Snapshot, attend: Callable[[JobView], tuple[bool, Exception | None]]) -> None:
         """Call ``attend``, which returns whether a job concerns us, and an error. Raises only RpcUnavailable and

@@ -89,9 +89,9 @@ def open_key(path: Path, password: str) -> LocalAccount:
 
 @contextlib.contextmanager
 def hold_account(settings: Settings, tell: Tell = lambda _: None) -> Iterator[BaseAccount]:
-    """Open the account that the settings name, for this process alone. ``tell`` hears of a remote signer's failures.
+    """Open the account that the settings name, for this process alone. ``tell`` receives a remote signer's failures.
 
-    Raises AlreadyRunning, KeystoreError; a remote signer that does not answer yet is only told of.
+    Raises AlreadyRunning, KeystoreError; a remote signer that does not answer yet is only reported.
     """
     # SAFETY: two nodes with one key would use each other's nonces, even with separate data directories.
     if settings.signer_url is None or settings.signer_address is None:

@@ -47,7 +47,7 @@ class Turn(NamedTuple):
 
 
 def raising(error: Exception) -> Callable[[], Iterable[Due]]:
-    """Return a decision that could not be made: the error takes the turn, and the other turns go on."""
+    """Return a decision that could not be made: the error takes the turn, and the other turns continue."""
 
     def decide() -> Iterable[Due]:
         raise error
@@ -56,7 +56,7 @@ def raising(error: Exception) -> Callable[[], Iterable[Due]]:
 
 
 class Role(ABC):
-    """What a daemon does with the jobs of the deployment."""
+    """Part of a daemon in the jobs of the deployment."""
 
     @abstractmethod
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
@@ -82,11 +82,11 @@ class Loop:
         self._sender = Sender(key, node.reserve, node.gas) if key else None
         self._forwarder = _forwarder(node)
         self._ours = [False, False]
-        """Whether a job concerned us in this round and in the one before."""
+        """True for a round in which a job concerned us: this one, and the one before."""
         self._counted = float("-inf")
         self._teller = Teller(key.address, node.market, role.pressed) if key else None
         self._withheld: str | None = None
-        """Why something was not staked in this round."""
+        """Reasons why something was not staked in this round."""
         self._compare_at = 0.0
 
     def tick(self) -> None:

@@ -62,7 +62,7 @@ class RemoteAccount(BaseAccount):
         return self._address
 
     def look(self) -> None:
-        """Ask whether the signer has the key, and tell. Raises KeystoreError if it has other keys only."""
+        """Ask whether the signer has the key, and report. Raises KeystoreError if it has other keys only."""
         try:
             self._identifier = self._found(self._ask("GET", "/api/v1/eth1/publicKeys"))
         except SignerUnavailable as error:
@@ -96,7 +96,7 @@ class RemoteAccount(BaseAccount):
             bytes(fields.pop("data")),
             [],
         ]
-        # SAFETY: a field that is not signed would be lost without a word.
+        # SAFETY: a field that is not signed would be lost silently.
         assert not fields, f"fields {sorted(fields)} are of no transaction of ours"
         signature = self._sign(_DYNAMIC_FEE + rlp.encode(unsigned))
         parity = signature[64] - 27

@@ -52,9 +52,9 @@ from .single_use import alone
 
 MAX_BACKOFF_S = 60.0
 RESTORED_S = 3.0
+"""Least seconds for which a node that was restored from a backup watches whether its key is in use elsewhere."""
 RECOVERY_S = 60.0
 """Seconds that a daemon that starts waits for the transactions of an earlier process."""
-"""Least seconds for which a node that was restored from a backup watches whether its key is in use elsewhere."""
 _PORT = "artifact server port"
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class Daemon:
     transactions: TransactionManager | None
     stop: threading.Event = field(default_factory=threading.Event)
     problems: Problems = field(default_factory=Problems)
-    """What is wrong, by topic; /readyz shows it."""
+    """Present problems, by topic; /readyz shows them."""
     board: Board = field(default_factory=Board)
     """Reports about runs, which the server shows."""
     keeper: Keeper = field(kw_only=True)
@@ -89,11 +89,11 @@ class Daemon:
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
     duties: DutyBook = field(init=False)
-    """What jobs on which we have staked may ask of us at once (`admission`)."""
+    """Duties in jobs on which we have staked, which may all be due at once (`admission`)."""
     gas: GasBudget = field(init=False)
     """Wei that may be spent on gas for other parties."""
     gauges: Gauges = field(init=False)
-    """What the metrics show of jobs and money."""
+    """Jobs and money, as the metrics show them."""
 
     def __post_init__(self) -> None:
         self.gas = GasBudget(self.database, max_gas_loss(self.settings))
@@ -298,7 +298,7 @@ def policy(settings: Settings) -> Policy:
 
 
 class Service:
-    """Calls ``tick`` every ``poll_s`` seconds until the node is told to stop."""
+    """Calls ``tick`` every ``poll_s`` seconds until the node is asked to stop."""
 
     def __init__(self, node: Daemon, tick: Callable[[], None]) -> None:
         self._node = node

@@ -1,7 +1,7 @@
 """Every wait on a stranger has an end in protocol time: the table of waits, and the seconds that follow for a job.
 
 A wait serves a period or a clock of the job, and its end is a share of that, so that enough is left for what happens
-then. SAFETY: slow and right is the same as withheld once the time is over; a bound on each request alone is none,
+then. SAFETY: slow and right is the same as withheld once the time is over; a bound per request bounds nothing,
 because a work makes as many requests as its data have parts.
 
     INVARIANT: the shares of one period that may come one after the other leave half of it (`tests/trainer_node/
@@ -241,7 +241,7 @@ WAITS = (
         "strangers' hearings",
         JUDGED_S,
         "in all",
-        "the round goes on; a later one finds them",
+        "the round continues; a later one finds them",
         "N/roles/test_verifier_under_siege.py::test_many_judgements_that_last_do_not_make_a_round_long",
     ),
     Wait(
@@ -249,7 +249,7 @@ WAITS = (
         "the other side's servers",
         OPPONENT_S,
         "",
-        "the move that the chain alone needs; who has wasted the time is banned, longer each time",
+        "the move that the chain alone needs; whoever has wasted the time is banned, longer each time",
         "N/network/test_opponents.py::test_64_stalling_servers_cost_one_patience_and_then_nothing",
     ),
     Wait(
@@ -273,7 +273,7 @@ WAITS = (
         "verifiers, spokesmen",
         Fraction(1),
         "the verdict or appeal period",
-        "the hearing goes on without: to the court, or with the next signer",
+        "the hearing continues without: to the court, or with the next signer",
         "C/panel/Appeals.t.sol::test_withoutAVerdictTheOperatorIsTried",
     ),
     # ---------------------------------------------------------------- the chain's endpoints
@@ -298,7 +298,7 @@ WAITS = (
         "makers of blocks",
         MINED_S,
         "",
-        "the round goes on; it is sent again with a higher fee",
+        "the round continues; it is sent again with a higher fee",
         "N/daemon/test_service.py::test_a_transaction_that_is_never_mined_does_not_keep_a_daemon_from_its_rounds",
     ),
 )

@@ -24,7 +24,7 @@ WORKS = (
     Work(
         "computing answers under a checkpoint",
         "a request of records or leaves of our root",
-        "one interval and its last step, however many of the 512 pieces are of it; beside the loop; reckoned with a "
+        "one interval and its last step, however many of the 512 pieces are of it; outside the loop; estimated with a "
         "match at once, twice, before a stake, and with those of all other jobs with a stake of ours",
         "a deposit that doubles with each other open checkpoint; half of what is above the first is burned",
         "e2e/test_floods.py::test_64_leaves_of_a_checkpoint_take_its_interval_once",
@@ -54,7 +54,7 @@ WORKS = (
     Work(
         "moves that wait for an answer's step",
         "requests during a match",
-        "one step for each time that a match computes; reckoned in the clock before a stake",
+        "one step for each time that a match computes; estimated in the clock before a stake",
         "the deposits",
         "e2e/test_floods.py::test_no_move_is_later_under_a_flood_than_without_by_more_than_a_block",
     ),
@@ -91,7 +91,7 @@ WORKS = (
         "putting together logs that were shown",
         "a trainer in rounded-f64 that serves nothing and answers requests",
         "each step once, by whoever computes it and never in the loop; two hashes for each digest shown",
-        "a stake; who requests pays for each page",
+        "a stake; whoever requests pays for each page",
         "N/run/test_shown_logs.py::test_they_are_handed_over_once_and_each_step_is_put_together_by_its_run",
     ),
     Work(
@@ -104,7 +104,7 @@ WORKS = (
     Work(
         "replaying a run on our disk",
         "a claim in a posted job",
-        "begun only where it fits beside what is kept for our stakes; keeps its roots alone where that room is gone",
+        "begun only where it fits alongside what is kept for our stakes; keeps its roots alone where that room is gone",
         "a stake, or a slot of its own job",
         "N/storage/test_kept_room.py::test_a_run_that_goes_on_when_we_stake_on_another_keeps_its_roots_alone",
     ),
@@ -149,7 +149,7 @@ WORKS = (
     Work(
         "states in memory where the disk has none",
         "matches and requests on a full disk",
-        "two for disputes, one for answers; each part of a dispute goes on from there",
+        "two for disputes, one for answers; each part of a dispute continues from there",
         "a stake; the deposits",
         "N/work/test_lacking_states.py::test_what_is_requested_does_not_take_the_place_of_what_a_dispute_has_reached",
     ),
@@ -170,7 +170,7 @@ WORKS = (
     Work(
         "computing the moves of a trial",
         "an appeal, or silent verifiers",
-        "the longest chain of the job's operators, measured before a stake; threads beside the loop",
+        "the longest chain of the job's operators, measured before a stake; threads outside the loop",
         "the bond of an appeal, or a stake",
         "N/run/test_cost_estimate.py::test_a_trial_that_is_longer_than_the_clock_is_not_staked_on_and_the_reason_says_where",
     ),
@@ -199,7 +199,7 @@ WORKS = (
     Work(
         "what a judged operator takes once its verdict is signed",
         "an appeal, and a side that gives its trial away",
-        "reading what was kept: outputs beside inputs, executed once; twice that, with the moves, fits the appeal "
+        "reading what was kept: outputs with inputs, executed once; twice that, with the moves, fits the appeal "
         "period and with the trial the clock, or the vote is refused",
         "the bond of an appeal, or half a stake",
         "N/roles/test_verifier_under_siege.py::test_an_operator_that_takes_longer_than_the_clock_is_executed_once",
@@ -207,7 +207,7 @@ WORKS = (
     Work(
         "executing an operator on the processor before an appeal",
         "a verdict that calls our record wrong",
-        "the slowest operator, measured on a part of it before a stake where runs compute elsewhere; beside the loop, "
+        "the slowest operator, measured on a part of it before a stake where runs compute elsewhere; outside the loop, "
         "and after half of the appeal period the run's device decides alone",
         "the bonds of the verdict's signers",
         "N/roles/test_appeals.py::test_a_job_whose_appeal_period_is_too_short_for_the_processor_is_left_to_others",
@@ -244,7 +244,7 @@ WORKS = (
     Work(
         "memory for a job",
         "a posted job",
-        "`limits.memory_bytes`, reckoned from the program before any tensor is fetched",
+        "`limits.memory_bytes`, estimated from the program before any tensor is fetched",
         "the gas of posting",
         "N/run/test_package.py::test_more_memory_than_allowed_is_refused_before_any_tensor_is_fetched",
     ),
@@ -271,7 +271,7 @@ WORKS = (
         "N/run/test_log_sources.py::test_logs_that_take_too_much_disk_end_the_run",
     ),
     Work(
-        "telling of forged entries",
+        "logging of forged entries",
         "a trainer in rounded-f64",
         "100 lines",
         "a stake",
@@ -302,8 +302,8 @@ WORKS = (
     Work(
         "replaying drawn intervals",
         "a claim in a posted job",
-        "one step at a time, of the one that has had least time, beside a whole run; so each takes no more from "
-        "another than that other takes itself, and half of the processors from a run",
+        "one step at a time, of the one that has had least time, in parallel with a whole run; so each takes no more "
+        "from another than that other takes itself, and half of the processors from a run",
         "the gas of posting, and a stake that comes back where the claim is right",
         "N/roles/sampling/test_siege.py::test_an_interval_begins_within_a_step_of_any_other",
     ),
@@ -334,15 +334,15 @@ WORKS = (
     Work(
         "waiting for memory",
         "a posted job that takes all that is allowed, behind another",
-        "passed by what fits beside it, and by what takes no longer than what it waits for has taken; a stranger's "
-        "run gives its memory back after 30 s and goes on later",
+        "passed by what fits alongside it, and by what takes no longer than what it waits for has taken; a stranger's "
+        "run gives its memory back after 30 s and continues later",
         "the gas of posting",
         "N/roles/sampling/test_line_for_memory.py::test_a_small_interval_is_checked_while_a_large_one_waits",
     ),
     Work(
         "drawing intervals of claimed roots",
         "claims in a posted job, of as many steps as it likes",
-        "beside the loop, and one interval at a time, when it is to be checked, in a time that does not depend on "
+        "outside the loop, and one interval at a time, when it must be checked, in a time that does not depend on "
         "their number; of a root 16 are held whose data have not come",
         "the gas of posting, and a stake that comes back where the claim is right",
         "N/roles/sampling/test_draw.py::test_what_an_interval_takes_does_not_grow_with_the_run",
@@ -372,7 +372,7 @@ WORKS = (
     Work(
         "looking whose turn in a lane is over",
         "strangers' works, as many as wait",
-        "five looks a second, however many works ask, and one for each that comes or ends; each goes through all that "
+        "five looks per second, however many works ask, and one for each that comes or ends; each covers all that "
         "wait once, and once more for each turn that ends",
         "the gas of posting",
         "N/work/test_lanes.py::test_looks_do_not_grow_with_the_works_that_ask",

@@ -34,12 +34,12 @@ from ..storage.untrusted_file import read_plain, write_plain
 FORMAT = 1
 JOB = "job.json"
 BY = "assay program build"
-"""What the mark in a bundle's folder says."""
+"""Text of the mark in a bundle's folder."""
 _CONTENTS = (JOB, "program.cbor", "labels.json", "extras", "artifacts")
 MAX_EXTRAS = 64
 MAX_EXTRA_BYTES = 64 << 20
 EXTRA_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""Names of extras. SAFETY: in a bundle they are no paths; where they become paths, they cannot leave their folder."""
+"""Names of extras. SAFETY: in a bundle they are not paths; where they become paths, they cannot leave their folder."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Bundle:
         for name, data in self.extras.items():
             if not EXTRA_NAME.fullmatch(name) or len(data) > MAX_EXTRA_BYTES:
                 raise InvalidInput(
-                    f"{name[:80]!r} of {len(data)} bytes cannot be kept beside a program: use a plain name, and at "
+                    f"{name[:80]!r} of {len(data)} bytes cannot be kept with a program: use a plain name, and at "
                     f"most {MAX_EXTRA_BYTES} bytes"
                 )
 
@@ -175,16 +175,16 @@ def _check_folder(folder: Path, program_file: str) -> None:
         if other:
             raise InvalidInput(f"{folder} holds the bundle of another program, {name[:80]!r}; {remedy}")
     elif not made(folder, BY) and (held := [name for name in _CONTENTS if (folder / name).exists()]):
-        raise InvalidInput(f"{folder} is no bundle and holds {held[0]!r}; {remedy}")
+        raise InvalidInput(f"{folder} is not a bundle and holds {held[0]!r}; {remedy}")
 
 
 def _check_count(extras: Mapping[str, bytes]) -> None:
     if len(extras) > MAX_EXTRAS:
-        raise InvalidInput(f"{len(extras)} files beside a program; the limit is {MAX_EXTRAS}")
+        raise InvalidInput(f"{len(extras)} extra files of a program; the limit is {MAX_EXTRAS}")
 
 
 def _read_extra(path: Path, digest: bytes) -> bytes:
-    """Return a file beside the program. Raises Unavailable, InvalidInput or HashMismatch."""
+    """Return an extra file of the program. Raises Unavailable, InvalidInput or HashMismatch."""
     try:
         data = read_plain(path, MAX_EXTRA_BYTES)
     except OSError as error:

@@ -54,7 +54,9 @@ class Evaluation:
         for name in left:
             self._check_left(name, bundle, training)
         if not bundle.metrics:
-            raise InvalidInput(f"{bundle.name} names no metric, so there is nothing to tell; build it again")
+            raise InvalidInput(
+                f"{bundle.name} names no metric, so there is nothing to report; build it again"
+            )
         tensors = bundle.program, bundle.constants, bundle.initial
         backend = backend_of(device, terms.mode)
         self._run = Run(*tensors, terms.steps, terms.strides, backend, metrics=bundle.metrics)
@@ -63,7 +65,7 @@ class Evaluation:
     def _check_left(name: str, bundle: Bundle, training: Bundle) -> None:
         """Raise InvalidInput for a tensor of the module that keeps its own value though training has others.
 
-        NOTE: a frozen tensor that is equal to another, or not read, is no constant of the training under its name.
+        NOTE: a frozen tensor that is equal to another, or not read, is not a constant of the training under its name.
         """
         kind, _, tensor = name.partition(".")
         trained = {other for other in training.names.slots if other.startswith(("param.", "buffer."))}

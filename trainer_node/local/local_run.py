@@ -1,4 +1,4 @@
-"""A bundle's run on this machine, without a chain: in memory, or in a folder from which it can go on."""
+"""A bundle's run on this machine, without a chain: in memory, or in a folder from which it can continue."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What is known about a result: names and values, and sentences for people."""
+    """Origin of a result: names and values, and sentences for people."""
 
     facts: Sequence[tuple[str, str]]
     checked: Sequence[str]

@@ -1,4 +1,4 @@
-"""The folder of a run on this machine, from which it goes on after a stop of any kind.
+"""The folder of a run on this machine, from which it continues after a stop of any kind.
 
 run.json        what it is a run of: the terms of the program
 lock            held while a process computes the run
@@ -39,14 +39,14 @@ from .metrics_file import MetricsFile
 KEPT_STATES = 2
 """Least number of states whose tensors are kept: the last, and the one before in case the disk has damaged the last."""
 _CONTENTS = ("metrics.jsonl", "state.sqlite3", "artifacts", CLAIM)
-"""What a run writes beside the file that says what it is a run of."""
+"""Files that a run writes, besides the one that says what it is a run of."""
 SHARE = 50
 """A state is kept again after this many times as long as it took to write the last one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
-    """Which checkpoints keep their tensors: every ``every``-th (0: none), and the last ``window``.
+class KeepRule:
+    """Checkpoints that keep their tensors: every ``every``-th (0: none), and the last ``window``.
 
     What is dropped can be computed again from the checkpoint before it.
     """
@@ -55,7 +55,7 @@ class Retention:
     window: int = 0
 
     @classmethod
-    def of(cls, text: str) -> Retention:
+    def of(cls, text: str) -> KeepRule:
         """Read "all", "last", "every:K" or "window:K". Raises InvalidInput."""
         kind, _, number = text.partition(":")
         if text == "all":
@@ -79,9 +79,9 @@ class RunFolder:
     ``keep_s``: seconds of computing after which `due` asks for the state to be kept.
     """
 
-    def __init__(self, path: Path, terms: Terms, keep_s: float, retention: Retention) -> None:
+    def __init__(self, path: Path, terms: Terms, keep_s: float, keeps: KeepRule) -> None:
         self.path = path
-        self._terms, self._retention = terms, retention
+        self._terms, self._keeps = terms, keeps
         # NOTE: no fsync for each tensor: a torn one is noticed when it is read, and the state before it is restored.
         self.store = Store(path / "artifacts", sync=False)
         self.database = Database(path / "state.sqlite3")
@@ -119,18 +119,18 @@ class RunFolder:
     def _retain(self, checkpoint: Checkpoint) -> set[bytes]:
         """Count a checkpoint among the last ones. Return the tensors that nothing needs any more."""
         self._last.append(checkpoint)
-        states = max(KEPT_STATES, self._retention.window)
+        states = max(KEPT_STATES, self._keeps.window)
         if len(self._last) <= states:
             return set()
         oldest = self._last.pop(0)
         number = -(-oldest.step // self._terms.strides[0])
-        if oldest.root is not None and self._retention.every and number % self._retention.every == 0:
+        if oldest.root is not None and self._keeps.every and number % self._keeps.every == 0:
             self._kept_for_others.update(oldest.slots)
         needed = self._kept_for_others.union(*(set(known.slots) for known in self._last))
         return set(oldest.slots) - needed
 
     def due(self) -> bool:
-        """Return whether the state is to be kept now. To be asked after each step, before its state is written."""
+        """Return whether the state must be kept now. To be asked after each step, before its state is written."""
         self._asked = time.monotonic()
         return self._asked - self._kept >= self._wait_s
 
@@ -172,7 +172,9 @@ class RunFolder:
         try:
             return Claim.model_validate_json(path.read_bytes())
         except (FileNotFoundError, ValueError) as error:
-            raise InvalidInput(f"{path} is no claim; finish the run first, with --resume: {error}") from error
+            raise InvalidInput(
+                f"{path} is not a claim; finish the run first, with --resume: {error}"
+            ) from error
 
     def close(self) -> None:
         self.metrics.close()
@@ -187,7 +189,7 @@ def open_run(
     *,
     resume: bool,
     keep_s: float,
-    retention: Retention = Retention(),
+    keeps: KeepRule = KeepRule(),
 ) -> Iterator[RunFolder]:
     """Open the folder of a run, or create it. ``arithmetic``: the mode in words. ``resume``: it may have begun.
 
@@ -200,18 +202,18 @@ def open_run(
         with contextlib.ExitStack() as stack:
             stack.enter_context(exclusive(path / "lock", f"run folder {path}"))
             _identify(path / "run.json", _description(terms, arithmetic), resume)
-            folder = RunFolder(path, terms, keep_s, retention)
+            folder = RunFolder(path, terms, keep_s, keeps)
             stack.callback(folder.close)
             yield folder
     except (OSError, OperationalError) as error:
         reason = error.strerror if isinstance(error, OSError) else error.orig
         raise ConfigError(
-            f"cannot write to {path}: {reason}; make room or repair that, and go on with --out {path} --resume: "
+            f"cannot write to {path}: {reason}; make room or repair that, and continue with --out {path} --resume: "
             "what was computed up to the last kept state is there"
         ) from error
     except DatabaseError as error:
         raise ConfigError(
-            f"{path / 'state.sqlite3'} is damaged: {error.orig}; remove it and go on with --out {path} --resume, "
+            f"{path / 'state.sqlite3'} is damaged: {error.orig}; remove it and continue with --out {path} --resume, "
             "which computes the run from its beginning"
         ) from error
 
@@ -240,7 +242,7 @@ def _refined(
 
 
 def _description(terms: Terms, arithmetic: str) -> dict[str, object]:
-    """Return what identifies a run, in the order in which differences are worth telling."""
+    """Return what identifies a run, in the order in which differences are reported."""
     first = {"steps": terms.steps, "arithmetic": arithmetic, "strides": list(terms.strides)}
     roots = {name: getattr(terms, name) for name in Terms.__slots__ if name.endswith("_root")}
     return {**first, "opset": terms.opset, **{name: root.hex() for name, root in roots.items()}}
@@ -252,7 +254,8 @@ def _identify(path: Path, wanted: dict[str, object], resume: bool) -> None:
         # SAFETY: a run cuts its metrics and drops states, and what it finds may be somebody else's.
         if foreign := [name for name in _CONTENTS if (path.parent / name).exists()]:
             raise InvalidInput(
-                f"{path.parent} is no folder of a run, and holds {', '.join(foreign)}; name another folder"
+                f"{path.parent} was not made by `assay program run` and contains {', '.join(foreign)}; "
+                "choose another --out"
             )
         write_plain(path, json.dumps(wanted, indent=1) + "\n")
         return
@@ -270,5 +273,5 @@ def _identify(path: Path, wanted: dict[str, object], resume: bool) -> None:
         )
     if not resume:
         raise InvalidInput(
-            f"{path.parent} holds a run of this program already; --resume goes on with it, another folder begins anew"
+            f"{path.parent} holds a run of this program already; --resume continues it, another --out starts a new run"
         )

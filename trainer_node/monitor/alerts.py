@@ -1,4 +1,4 @@
-"""What a person should look at: pure functions of readings, by rules that need no judgement.
+"""Alerts, which a person should look at: pure functions of readings, by rules that need no judgement.
 
     near        at most the share `Rules.near` of a period or a clock is left
     overdue     somebody could have acted for `Rules.grace_s` seconds, and nobody has
@@ -27,7 +27,7 @@ from .reading import MatchReading, Reading
 
 
 class Level(IntEnum):
-    """How urgent an alert is."""
+    """Urgency of an alert."""
 
     INFO = 0
     WARNING = 1
@@ -35,7 +35,7 @@ class Level(IntEnum):
 
 
 class Kind(StrEnum):
-    """What an alert is about."""
+    """Subject of an alert."""
 
     WRONG_CLAIM = "wrong_claim"
     DOUBTFUL_CLAIM = "doubtful_claim"

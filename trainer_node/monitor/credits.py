@@ -1,7 +1,7 @@
 """Money that accounts have not withdrawn: the credits of the deployment's escrows, from their events.
 
 Only accounts with a credit are remembered, and only up to a block that is `DEPTH` below the head; the newest blocks are
-read anew in every round, so that a reorganisation changes nothing that is kept. Before a credit is told, the contract
+read again in every round, so that a reorganisation changes nothing that is kept. Before a credit is shown, the contract
 is asked (`credit`): an endpoint that lacks events can hide money for a while, and never invents any.
 """
 

@@ -1,4 +1,4 @@
-"""What happens to a job if nobody moves any more. Pure functions of the chain's state.
+"""Forecast of a job if nobody moves any more. Pure functions of the chain's state.
 
     NOBODY MOVES   Nobody publishes, votes, claims, appeals or answers. What anybody may do once a period is over is
                    still done, at the first possible instant: timeouts, `escalate`, `proceed`, `close`, `finalize`.
@@ -29,17 +29,17 @@ TRAINERS_GROUP = 0
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a match ends: the instant, and the losing sides as bits."""
+    """End of a match: the instant, and the losing sides as bits."""
 
     at: int
     losers: int
     by: str
-    """What ends it: timeout, verdict, trial or escalation."""
+    """The cause: timeout, verdict, trial or escalation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ends: its last phase, the instant at which `finalize` is possible, and the accepted root, if any."""
+    """End of a job: its last phase, the instant at which `finalize` is possible, and the accepted root, if any."""
 
     phase: JobPhase
     at: int

@@ -1,4 +1,4 @@
-"""What the monitor has found, as metrics for Prometheus."""
+"""Findings of the monitor, as metrics for Prometheus."""
 
 from __future__ import annotations
 

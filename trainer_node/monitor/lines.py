@@ -1,4 +1,4 @@
-"""What is told of one job: a line with its forecast. Only plain values, so that it is also JSON."""
+"""One line per job with its forecast, in plain values that serialise to JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class JobLine:
-    """A job as it is told. ``knowledge``: what is known of its claims: `trusted`, `disputed`, `agreed` (several
+    """A job's line. ``knowledge``: what is known of its claims: `trusted`, `disputed`, `agreed` (several
     claimants of one root), `alone` (one claimant) or `none` (no claim)."""
 
     job: int

@@ -1,4 +1,4 @@
-"""One job at one block, as the contracts and their events tell it, and what could not be read of it.
+"""One job at one block, by the contracts and their events, and the parts that could not be read.
 
 SAFETY: jobs, claims and requests are written by strangers, and an endpoint may be incomplete. What cannot be read makes
 a part `unchecked`; it never makes anything look wrong.
@@ -52,7 +52,7 @@ class Reading:
     foreign: str | None = None
     """The job's referee, if it is not the deployment's: its disputes mean nothing, and nothing is read of them."""
     unchecked: tuple[str, ...] = ()
-    """What could not be read, and why."""
+    """Reads that failed, and why."""
 
     @property
     def done(self) -> bool:

@@ -31,7 +31,7 @@ PER_ROUND = 256
 PER_ROUND_OVER = 16
 MAX_LINES = 10_000
 MAX_STANDING = 5_000
-"""Alerts after which those that are no warnings are not remembered."""
+"""Alerts after which those that are not warnings are not remembered."""
 CHAIN = 0
 """The number under which alerts of the whole deployment are kept."""
 
@@ -50,7 +50,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What one round found. ``cleared``: alerts that stood before and do not any more."""
+    """Findings of one round. ``cleared``: alerts that stood before and no longer do."""
 
     block: int
     now: int
@@ -240,7 +240,7 @@ class Monitor:
             before = self._standing.get(key)
             if before is None and len(self._standing) >= MAX_STANDING and alert.level is Level.INFO:
                 self._unchecked[CHAIN] = (
-                    f"alerts: {MAX_STANDING} stand; more that are no warnings are not shown",
+                    f"alerts: {MAX_STANDING} stand; more that are not warnings are not shown",
                 )
                 continue
             if before is None:

@@ -1,4 +1,4 @@
-"""Roots that somebody has computed whom the operator of the monitor believes: by hand, from a run, from a challenger.
+"""Roots from sources that the operator of the monitor trusts: given by hand, from a run, from a challenger.
 
     --trust 7=8a3f...            the run root of job 7, from anywhere
     --trust 7=run                a folder of `assay program run ... --out run`, of the same program
@@ -101,7 +101,7 @@ def _claim(path: Path) -> Claim:
             f"{path} is missing: no whole run is in this folder; let it run to its end"
         ) from None
     except ValidationError as error:
-        raise InvalidInput(f"{path} is no claim of a run: {error.error_count()} errors in it") from error
+        raise InvalidInput(f"{path} is not a claim of a run: {error.error_count()} errors in it") from error
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Findings:
     _file: tuple[int, int] = (0, 0)
 
     def new(self) -> Iterator[tuple[int, bytes]]:
-        """Yield job and computed root of each finding since the last call. A line that is no finding is passed over."""
+        """Yield job and computed root of each finding since the last call. Other lines are passed over."""
         with self.path.open("rb") as file:
             about = os.fstat(file.fileno())
             if (about.st_dev, about.st_ino) != self._file or about.st_size < self._at:

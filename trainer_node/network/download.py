@@ -34,7 +34,7 @@ class _TryAgain(Exception):
 
 @dataclass
 class Call:
-    """How far one call of a fetcher has come."""
+    """Progress of one call of a fetcher."""
 
     of: int
     """Number of artifacts that are asked for."""
@@ -53,7 +53,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one download may take: ``timeout_s`` for each wait for bytes, and after ``n`` bytes at most ``timeout_s +
+    """Limits of one download: ``timeout_s`` for each wait for bytes, and after ``n`` bytes at most ``timeout_s +
     n / min_rate`` seconds in all (``min_rate``: bytes per second); ``attempts`` at one server, ``backoff_s`` apart."""
 
     timeout_s: float
@@ -186,7 +186,7 @@ class Downloads:
 
 
 def _check_length(response: httpx.Response, size: int, name: Name) -> None:
-    """Raise _TryAgain for a broken download. NOTE: that is no lie; the transport misses it if there is no length."""
+    """Raise _TryAgain for a broken download. NOTE: that is not a lie; the transport misses it if there is no length."""
     length = response.headers.get("Content-Length", "")
     if length.isdecimal() and int(length[:20]) != size:
         raise _TryAgain(f"{name} broke off after {size} of {length[:20]} bytes")

@@ -1,6 +1,6 @@
 """Requests to an opponent's servers, in bounded time.
 
-SAFETY: an opponent's pace must not cost us our clock. One round asks its servers for at most `patience_s`, then goes on
+SAFETY: an opponent's pace must not cost us our clock. One round asks its servers for at most `patience_s`, then acts
 without them (the opponent has to reveal on-chain). Servers that waste our time are banned, longer each time; slow and
 right answers are such a waste, too. All opponents together make us wait for `TREES` of the time, so that many matches
 take no more of a clock than one.

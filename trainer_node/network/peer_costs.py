@@ -1,4 +1,4 @@
-"""What each server has cost without delivering, by job: one that only costs is given up.
+"""Cost of each server without a delivery, by job: a server that only costs is given up.
 
     a download fails        its bytes and seconds count against the server, in this job
     the right bytes come    as many bytes as came, and as many seconds as it took, are taken off again
@@ -74,7 +74,7 @@ class Peers:
         """By job and host: the topic of its problem."""
 
     def refusal(self, job: int, host: str) -> str | None:
-        """Return why nothing of a job is to be asked of a host now, or None."""
+        """Return why nothing of a job may be asked of a host now, or None."""
         with self._lock:
             waste = self._now(self._job(job).get(host, Waste()))
             over = max(waste.size / self._max_bytes, waste.seconds / self._max_s)

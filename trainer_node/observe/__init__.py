@@ -1,4 +1,4 @@
-"""What a node lets be seen of itself: events, metrics, problems, progress.
+"""Observation of a node: events, metrics, problems, progress.
 
 logs         structured events on standard error
 metrics      counters and gauges for Prometheus

@@ -25,7 +25,7 @@ MAX_SERIES = 64
 
 
 class Type(StrEnum):
-    """What a metric is in Prometheus."""
+    """Type of a metric in Prometheus."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -86,7 +86,7 @@ TABLE = (
     _gauge("reserved_ether", "Ether of the account that jobs on which we have staked may still take"),
     _gauge("credits_ether", "Ether that the account can withdraw from the contracts"),
     # claims and disputes
-    _gauge("claims", "Claimed roots of jobs that go on, by what our own run says", "verdict"),
+    _gauge("claims", "Claimed roots of open jobs, by what our own run says", "verdict"),
     _counter("claims_checked", "Claimed roots that were found valid or invalid", "verdict"),
     _gauge("open_matches", "Open matches in which our result is at stake, by phase", "phase"),
     _gauge(
@@ -103,7 +103,7 @@ TABLE = (
     # runs
     _gauge("steps_done", "Steps of a run that are done", "job", most=MAX_SERIES),
     _gauge("steps", "Steps of a run", "job", most=MAX_SERIES),
-    _gauge("step_rate", "Steps per second of a run of late", "job", most=MAX_SERIES),
+    _gauge("step_rate", "Recent steps per second of a run", "job", most=MAX_SERIES),
     _gauge("loss", "First number that the program of a run gives: the loss", "job", most=MAX_SERIES),
     # artifacts
     _counter("fetched_bytes", "Bytes of artifacts that arrived from other nodes"),

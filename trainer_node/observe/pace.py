@@ -1,4 +1,4 @@
-"""The pace of a run: steps per second of late, and the time left."""
+"""The pace of a run: recent steps per second, and the time left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SAMPLES = 64
 
 
 class Pace:
-    """Measures a run that goes on after step ``first`` and has ``steps`` steps. Instants are seconds of one clock."""
+    """Measures a run that continues after step ``first`` and has ``steps`` steps. Instants are seconds of one clock."""
 
     def __init__(self, first: int, steps: int, now: float) -> None:
         self.first, self.step, self.steps = first, first, steps

@@ -1,7 +1,7 @@
-"""What is wrong with a node at present, by topic: /readyz shows it, and metrics count it.
+"""Present problems of a node, by topic: /readyz shows it, and metrics count it.
 
     reasons     what keeps the node from its duties: the chain, the disk, a job on which it has staked. /readyz: 503
-    notices     failures in jobs of others, in which we have nothing at stake: told, but the node is ready
+    notices     failures in jobs of others, in which we have nothing at stake: shown, but the node is ready
 
 SAFETY: anybody can post a job that nobody serves. If that made a node unready, alarms would be worth nothing.
 """
@@ -18,12 +18,12 @@ from .metrics import Metrics
 MAX_TOLD = 64
 """Notices that are kept: the newest."""
 MAX_REASON = 500
-"""Characters of a reason that are told: it may quote another party."""
+"""Maximum length of a reported reason, which may quote another party."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is wrong: reasons in the order of topics, notices with the newest last."""
+    """Problems as they are shown: reasons in the order of topics, notices with the newest last."""
 
     reasons: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Problems:
             return topic in self._reasons
 
     def note(self, topic: str, reason: str) -> None:
-        """Tell something that does not keep us from our duties."""
+        """Add a notice: a failure that does not keep us from our duties."""
         with self._lock:
             self._reasons.pop(topic, None)
             self._notices.pop(topic, None)
@@ -93,7 +93,7 @@ class Problems:
         self._forget(lambda one: one == job)
 
     def forget_jobs_after(self, last: int) -> None:
-        """Forget all about jobs that do not exist: an endpoint may have told more than there are."""
+        """Forget all about jobs that do not exist: an endpoint may have reported more than there are."""
         self._forget(lambda one: one > last)
 
     def _forget(self, concerns: Callable[[int], bool]) -> None:

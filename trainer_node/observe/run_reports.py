@@ -1,10 +1,10 @@
-"""What a node tells others about a run while it computes it: steps, rate and the numbers that the program gives.
+"""Reports to others about a run while it is computed: steps, rate and the numbers that the program gives.
 
-    GET /v1/progress/<job>      a `Report` as JSON, of at most `MAX_REPORT_BYTES`
+    GET /v1/progress/<job>      a `RunReport` as JSON, of at most `MAX_REPORT_BYTES`
 
-A package has no names, so a number is told by the node that gives it; a client with the bundle knows their names.
-SAFETY: neither roots nor hashes of states are told. Before the reveal, whoever had them could claim the result of
-somebody else's training, or go on from a state and train only the rest.
+A package has no names, so a number is identified by the node that gives it; a client with the bundle knows their names.
+SAFETY: neither roots nor hashes of states are reported. Before the reveal, whoever had them could claim the result of
+somebody else's training, or continue from a state and train only the rest.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from referee_py.program import Kind, Program, SlotSource
 from .pace import Pace
 
 MAX_NUMBERS = 8
-"""Numbers of a step that are told."""
+"""Maximum numbers per step in a report."""
 MAX_POINTS = 256
-"""Points of a run's history that are told; when there are more, every other one is dropped."""
+"""Maximum points of a run's history; when there are more, every other one is dropped."""
 MAX_REPORT_BYTES = 1 << 16
 MAX_REPORTS = 256
-"""Runs that a node tells about: the last ones."""
+"""Maximum runs that a node reports: the last ones."""
 
 Numbers = Annotated[list[float], Field(max_length=MAX_NUMBERS)]
 _Index = Annotated[int, Field(ge=0, lt=1 << 32)]
@@ -43,8 +43,8 @@ class Point(BaseModel):
     numbers: Numbers
 
 
-class Report(BaseModel):
-    """How a run stands. ``nodes`` are the nodes and outputs that give the numbers. ``kept``: the last step after which
+class RunReport(BaseModel):
+    """Progress of a run. ``nodes`` are the nodes and outputs that give the numbers. ``kept``: the last step after which
     the state is on disk."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
@@ -55,7 +55,7 @@ class Report(BaseModel):
     steps: _Step
     kept: _Step
     rate: float | None = Field(ge=0, allow_inf_nan=False)
-    """Steps per second of late."""
+    """Recent steps per second."""
     nodes: list[tuple[_Index, _Index]] = Field(max_length=MAX_NUMBERS)
     history: list[Point] = Field(max_length=MAX_POINTS)
     """Some steps, the last of them that of the report."""
@@ -65,17 +65,17 @@ class Board:
     """The reports of a node's runs. Safe for several threads."""
 
     def __init__(self) -> None:
-        self._reports: dict[int, Report] = {}
+        self._reports: dict[int, RunReport] = {}
         self._lock = threading.Lock()
 
-    def put(self, report: Report) -> None:
+    def put(self, report: RunReport) -> None:
         with self._lock:
             self._reports.pop(report.job, None)
             self._reports[report.job] = report
             while len(self._reports) > MAX_REPORTS:
                 del self._reports[next(iter(self._reports))]
 
-    def get(self, job: int) -> Report | None:
+    def get(self, job: int) -> RunReport | None:
         with self._lock:
             return self._reports.get(job)
 
@@ -94,7 +94,7 @@ def told_outputs(program: Program) -> dict[str, SlotSource]:
 
 
 class Reporter:
-    """Makes the reports of one run, which goes on after step ``first``. ``sources`` are those of `told_outputs`."""
+    """Makes the reports of one run, which continues after step ``first``. ``sources`` are those of `told_outputs`."""
 
     def __init__(
         self, job: int, program: bytes, sources: Mapping[str, SlotSource], first: int, steps: int
@@ -109,7 +109,7 @@ class Reporter:
         """Take note of a finished step."""
         self.pace.note(step, time.monotonic())
 
-    def report(self, latest: Mapping[str, Array], kept: int) -> Report:
+    def report(self, latest: Mapping[str, Array], kept: int) -> RunReport:
         """Return the report about the step noted last; ``latest`` are its numbers."""
         pace = self.pace
         numbers = [float(latest[name]) for name in self._sources if name in latest]
@@ -120,7 +120,7 @@ class Reporter:
             del self._history[1::2]
             self._apart = max(self._history[-1].step - self._history[0].step, 1) * 2 // MAX_POINTS or 1
         history = self._history if self._history[-1] == now else [*self._history, now]
-        return Report(
+        return RunReport(
             job=self._job,
             program=self._program.hex(),
             step=pace.step,

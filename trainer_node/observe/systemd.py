@@ -1,9 +1,9 @@
-"""Tells the service manager how a daemon does, by the protocol of sd_notify(3): one datagram to a socket.
+"""Reports the state of a daemon to the service manager, by the protocol of sd_notify(3): one datagram to a socket.
 
 READY=1        it has started
-WATCHDOG=1     a round is over; if none comes for ``WatchdogSec``, the manager starts the daemon anew
+WATCHDOG=1     a round is over; if none comes for ``WatchdogSec``, the manager starts the daemon again
 STATUS=...     what /readyz says, in one line
-STOPPING=1     it has been told to stop
+STOPPING=1     it has been asked to stop
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Notifier:
     """Sends to the socket that the manager has named; without a manager it sends nothing."""
 
     def __init__(self, address: str | None = None) -> None:
-        """Take the address, or that of the environment. Raises ConfigError if it is none."""
+        """Take the address, or that of the environment. Raises ConfigError for any other text."""
         given = os.environ.get(_VARIABLE, "") if address is None else address
         if given and given[0] not in "/@":
-            raise ConfigError(f"${_VARIABLE} = {given[:80]!r} is no socket; unset it")
+            raise ConfigError(f"${_VARIABLE} = {given[:80]!r} is not a socket; unset it")
         self._address = "\0" + given[1:] if given.startswith("@") else given
         self._status = ""
 
@@ -40,7 +40,7 @@ class Notifier:
         self._send("WATCHDOG=1", *([f"STATUS={line}"] if changed else []))
 
     def stopping(self) -> None:
-        """The daemon has been told to stop."""
+        """The daemon has been asked to stop."""
         self._send("STOPPING=1")
 
     def _send(self, *lines: str) -> None:

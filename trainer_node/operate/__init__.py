@@ -1,4 +1,4 @@
-"""Commands for who runs a node: none of them is part of a daemon.
+"""Commands for those who run a node: none of them is part of a daemon.
 
 quickstart  a folder to start from
 deploy      deploys the contracts

@@ -56,7 +56,7 @@ class Manifest(BaseModel):
 
 
 def back_up(data_dir: Path, to: Path, *, key: Path | None = None, artifacts: bool = False) -> Manifest:
-    """Write a backup of a data directory to a new file, of mode 0600. ``key``: a keystore that is to be part of it.
+    """Write a backup of a data directory to a new file, of mode 0600. ``key``: a keystore that must be part of it.
 
     Raises ConfigError if there is nothing to back up or ``to`` exists, DiskFailed if the disk refuses.
     """
@@ -110,7 +110,7 @@ def back_up(data_dir: Path, to: Path, *, key: Path | None = None, artifacts: boo
 def restore(source: Path, data_dir: Path) -> Manifest:
     """Make a data directory from a backup. Every file is checked before the directory gets its database.
 
-    Raises ConfigError if the directory has a database or a key already, or if the file is no sound backup.
+    Raises ConfigError if the directory has a database or a key already, or if the file is not a sound backup.
     """
     # SAFETY: SQLite would play the journal of a database that was removed over the restored one.
     journals = (f"{name}-{kind}" for name in DATABASES for kind in ("wal", "shm", "journal"))
@@ -136,7 +136,7 @@ def restore(source: Path, data_dir: Path) -> Manifest:
                     or manifest.files.get(name) is None
                     or not _known(name)
                 ):
-                    raise ConfigError(f"{source} is no sound backup: {name[:100]!r} does not belong in it")
+                    raise ConfigError(f"{source} is not a sound backup: {name[:100]!r} does not belong in it")
                 stream = archive.extractfile(member)
                 assert stream is not None
                 if _written(stream, Path(spare) / name) != manifest.files[name]:
@@ -179,7 +179,7 @@ def _opened(source: Path) -> tarfile.TarFile:
 def _manifest(source: Path, archive: tarfile.TarFile) -> Manifest:
     first = archive.next()
     if first is None or first.name != MANIFEST or not first.isreg() or first.size > _MAX_MANIFEST:
-        raise ConfigError(f"{source} is no backup of Assay: it does not begin with {MANIFEST}")
+        raise ConfigError(f"{source} is not a backup of Assay: it does not begin with {MANIFEST}")
     stream = archive.extractfile(first)
     assert stream is not None
     try:

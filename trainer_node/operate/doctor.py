@@ -47,7 +47,7 @@ _PROBE_BYTES = 64
 
 
 class State(StrEnum):
-    """How a check came out."""
+    """Outcome of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -295,7 +295,7 @@ def _outside(settings: Settings) -> Iterator[Finding]:
             *(
                 "public address",
                 State.WARN,
-                "public_uri is not set: others are told an address of this machine only",
+                "public_uri is not set: others get an address of this machine only",
             ),
             "set public_uri, unless all parties run on this machine",
         )

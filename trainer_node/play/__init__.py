@@ -5,12 +5,12 @@ jobs            the Jobs contract: slot, commitment, result, claim, end
 disputes        which of a job's matches and hearings are ours
 matches         moves in a match
 hearings        moves in a hearing and its trials
-trial_drafts    moves of trials, computed beside the loop
-right_records   right records of disputed operators, computed beside the loop
+trial_drafts    moves of trials, computed outside the loop
+right_records   right records of disputed operators, computed outside the loop
 judgement       a verifier's execution of the operator
 verdicts        what a verifier does about a hearing
 open_duties     matches and hearings in which we still owe something
-answers         answers to data requests, computed beside the loop
+answers         answers to data requests, computed outside the loop
 answer_order    whose answers are computed next
 data_requests   requests logs that nobody serves
 data_responses  sends the answers that are due

@@ -1,4 +1,4 @@
-"""Whose answers are computed next, over all jobs: the earliest deadline, but nobody is passed again and again.
+"""Order of the answers, over all jobs: the earliest deadline first, but nobody is passed again and again.
 
     logs           of each job one step in `LOG_SECONDS`, as the protocol gives it (docs/protocol.md, section 8)
     checkpoints    of each job the first that is due; of these the earliest, of a job that has passed nobody so far

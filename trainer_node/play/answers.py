@@ -1,4 +1,4 @@
-"""Computes the answers to data requests in a thread beside the daemon's loop, each piece of work once.
+"""Computes the answers to data requests in a thread outside the daemon's loop, each piece of work once.
 
     unit         all that is asked under one checkpoint of our root, or of one step's logs
     checkpoint   the interval once, step by step; then its last step once, committed, from which every record and every
@@ -53,7 +53,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Reached:
-    """Where the last checkpoint's computation has come to: the state before its last step, and the step's records."""
+    """Progress of the last checkpoint's computation: the state before its last step, and the step's records."""
 
     replay: Replay
     step: int
@@ -70,7 +70,7 @@ class Answers:
         self._jobs: dict[int, _Job] = {}
         self._order = Order()
         self._failed: dict[Unit, float] = {}
-        """Until when a unit is left to rest."""
+        """End of a unit's rest."""
         self._reached: _Reached | None = None
         self._working = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="answers")

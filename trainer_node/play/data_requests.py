@@ -1,6 +1,6 @@
 """Requests on the chain the rounding logs that nobody serves, for a node that cannot replay a run without them.
 
-    nobody serves them ─▶ request all digests ─▶ request all blocks ─▶ the run goes on with the logs shown
+    nobody serves them ─▶ request all digests ─▶ request all blocks ─▶ the run resumes with the logs shown
                               │  64 at a time: the deposit doubles with every 64 open pieces
                               └──────────── unanswered: close, and the job will be void; nothing more is requested
 
@@ -30,7 +30,7 @@ from ..stake.judge import JobJudge
 from ..work.job_runner import JobRunner
 
 LEAST_WEI = 10**18 // 2
-"""What may be spent on the logs of any job, unless the settings say otherwise: half an ether."""
+"""Limit of the cost of any job's logs, unless the settings say otherwise: half an ether."""
 MAX_CLOSINGS = 64
 """Requests closed in one transaction."""
 
@@ -79,7 +79,7 @@ class DataRequester:
             if request.root == job.logs and snapshot.now > request.until
         }
         due = [key for key, request in late.items() if self._is_mine(request)]
-        # NOTE: the first closed request, ours or not, shows that logs are withheld. The job goes on, and requests that
+        # NOTE: the first closed request, of any party, shows that logs are withheld. The job is open, and requests that
         # are not late stay open.
         if late and not due and job.finder is None:
             due = list(late)[:1]

@@ -1,7 +1,7 @@
 """Answers data requests for our root and the job's logs, and closes late requests for logs.
 
 A claimant that does not respond loses its claim, so responses are as urgent as moves in matches. They are computed
-beside the loop (`answers`) and sent as they are ready: in the order of their deadlines, one transaction at a time, for
+outside the loop (`answers`) and sent as they are ready: in the order of their deadlines, one transaction at a time, for
 which nothing waits.
 
     open, in the state that counts ─▶ computed ─▶ open in the newest block, too ─▶ sent, unless our last is on its way

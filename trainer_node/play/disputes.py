@@ -1,4 +1,4 @@
-"""What is due in the matches and hearings of a job: those in which we are a spokesman, and those in which we have a
+"""Moves in the matches and hearings of a job: those in which we are a spokesman, and those in which we have a
 result and help.
 
 A hearing may last longer than its match and its job. What is not done is in the node's database (`open_duties`).

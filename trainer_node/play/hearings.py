@@ -97,7 +97,7 @@ class HearingPlayer:
         self._opponents = opponents
         self._drafts = Drafts(stop)
         self.rights = Rights()
-        """What spokesmen compute before an appeal."""
+        """Right records, which spokesmen compute before an appeal."""
         self._patience_s = patience_s
         self._round: tuple[Snapshot | None, float] = None, 0.0
         """The snapshot of this round of the loop, and the seconds left of its patience."""

@@ -2,7 +2,7 @@
 
     inputs, log      fetched from whoever serves them, and held by the job
     outputs, record  computed once, and held by the job, too
-    read             both again, as a trial begins with them; a vote is reckoned with the time that this takes
+    read             both again, as a trial begins with them; a vote counts on the time that this takes
 
 SAFETY: executing an operator may take hours where a walk along one of its chains takes milliseconds, and a client
 chooses the clock. So no trial waits for an execution: its tensors are read. The chain knows which record we have signed
@@ -63,13 +63,13 @@ class Judgement:
 
     @property
     def judged(self) -> Judged:
-        """What a decision needs of it, without the tensors."""
+        """The part that a decision needs, without the tensors."""
         return Judged(self.record, self.trial, self.read_s)
 
 
 @dataclass(frozen=True)
 class _Case:
-    """What is to be executed. ``record``: either side's, whose inputs both sides agree on."""
+    """A disputed operator to execute. ``record``: either side's, whose inputs both sides agree on."""
 
     structure: Structure
     record: Record

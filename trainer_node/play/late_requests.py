@@ -1,4 +1,4 @@
-"""Closes late data requests for a claimed root, so that a job goes on without the claimants that withhold data.
+"""Closes late data requests for a claimed root, so that a job continues without the claimants that withhold data.
 
 Anybody may close a request; the requester gets the prize, and the closer pays the gas. So as not to rely on goodwill,
 each daemon that has a result of its own in a job closes requests for all other roots.

@@ -1,4 +1,4 @@
-"""What of ours in a job is not done: matches that we speak in, and hearings that hold a vote, an appeal or a prize.
+"""Duties of ours in a job, not done yet: matches that we speak in, and hearings that hold a vote, an appeal or a prize.
 
     noted       in the node's database: a match at the first look that shows us as a spokesman in it, a hearing
                 before our vote is sent
@@ -90,7 +90,7 @@ class Undone:
         return found, failed
 
     def _look(self, snapshot: Snapshot, job: JobView, match: int) -> HearingInfo | None:
-        """Ask the contracts about one match. Return its hearing if that goes on; let go of the match if it is done."""
+        """Ask the contracts about one match. Return its hearing if that is open; let go of the match if it is done."""
         phase, hearing = snapshot.standing(match)
         if hearing not in (HearingPhase.NONE, HearingPhase.DONE):
             return snapshot.hearing(job, match)

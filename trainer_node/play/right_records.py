@@ -1,4 +1,4 @@
-"""The right records of disputed operators, computed beside the loop: executing one may take the processor long.
+"""The right records of disputed operators, computed outside the loop: executing one may take the processor long.
 
 right   the operator executed on the processor: what an appeal should rest on, because it costs a bond
 again   its record if a second execution on the run's own device gives that, too: what an appeal rests on where the
@@ -75,7 +75,7 @@ class _Lanes(Generic[T]):
         self._threads = ThreadPoolExecutor(LANES, thread_name_prefix=name)
 
     def result(self, hearing: int, execute: Callable[[], T], patience_s: float) -> T | None:
-        """Return what an execution has given, or None if it goes on. One that has failed raises, and is tried again."""
+        """Return what an execution has given, or None if it runs. One that has failed raises, and is tried again."""
         if hearing not in self._futures:
             self._futures[hearing] = self._threads.submit(execute)
         future = self._futures[hearing]

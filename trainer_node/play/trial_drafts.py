@@ -1,8 +1,8 @@
-"""Computes moves of trials in threads beside the daemon's loop. The states of a long chain and the hashes of large
+"""Computes moves of trials in threads outside the daemon's loop. The states of a long chain and the hashes of large
 tensors may take a minute, and meanwhile clocks run in matches and in other trials.
 
 A draft belongs to a hearing and to one state of its trial. The loop asks for it in every round until it is done. A
-draft for a state that the trial has left is told to stop; the next draft can use what it has computed.
+draft for a state that the trial has left is asked to stop; the next draft can use what it has computed.
 """
 
 from __future__ import annotations

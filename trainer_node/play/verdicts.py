@@ -1,4 +1,4 @@
-"""What a verifier does about a hearing: a pure function of the chain's state and its own judgement.
+"""Acts of a verifier in a hearing: a pure function of the chain's state and its own judgement.
 
     Voting              judge -> vote, or refuse
     Defence             judge -> stand, if we signed the verdict and it is right; else wait
@@ -42,7 +42,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """What we have signed in other hearings. ``spare``: the wei of our account; ``max_fee``: the most that we pay for a
+    """Signatures of ours in other hearings. ``spare``: the wei of our account; ``max_fee``: the most that we pay for a
     unit of gas; ``means``: of this machine."""
 
     bonds: Sequence[Bond]
@@ -56,7 +56,7 @@ class Signed:
 
 
 class Act(StrEnum):
-    """What is due. JUDGE: our judgement is wanted, and nothing can be done without it; UNREADABLE: the endpoint hides
+    """The due act. JUDGE: our judgement is wanted, and nothing can be done without it; UNREADABLE: the endpoint hides
     whether we signed; TRY: a trial runs; KEEP_GOING: anybody may end a period that is over."""
 
     WAIT = "wait"

@@ -20,7 +20,7 @@ from .whole_runs import WholeRuns
 
 
 def run(settings: Settings, replay: type[Replay] = Replay) -> None:
-    """Run until told to stop. ``replay`` is the class that replays jobs."""
+    """Run until asked to stop. ``replay`` is the class that replays jobs."""
     repops.set_num_threads(settings.worker_threads)
     if settings.check != "all":
         run_sampler(settings)

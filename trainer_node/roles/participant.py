@@ -202,7 +202,7 @@ class Participant(Role):
     def _hearings_of(
         self, snapshot: Snapshot, job: JobView, turns: list[Turn], *, ours: bool
     ) -> tuple[list[HearingInfo], set[int], bool]:
-        """Return the hearings to attend, the matches whose hearings cannot be read, and whether any may go on. Add a
+        """Return the hearings to attend, the matches whose hearings cannot be read, and whether any may be open. Add a
         turn for each error. ``ours``: we have a stake in the job, or a slot."""
         if self._disputes is None:
             return [], set(), bool(self._undone.of(job.id))
@@ -264,7 +264,7 @@ class Participant(Role):
         self._runner.forget(job.id)
 
     def _at_risk(self, job: JobView, *, heard: bool) -> int:
-        """Return the wei that a job may still take if we have no claim to lose. ``heard``: hearings go on."""
+        """Return the wei that a job may still take if we have no claim to lose. ``heard``: hearings are open."""
         if self._watcher is not None and self._watcher.watches(job) and not job.phase.ended:
             return kept_to_watch(job, self._max_fee)
         return quarrel_gas(job, self._max_fee) if heard else 0

@@ -21,7 +21,7 @@ from .participant import Participant
 def run(
     settings: Settings, replay: type[Replay] = Replay, participant: type[Participant] = Participant
 ) -> None:
-    """Run until told to stop. ``replay`` and ``participant`` are the classes of the run and of the participant."""
+    """Run until asked to stop. ``replay`` and ``participant`` are the classes of the run and of the participant."""
     repops.set_num_threads(settings.worker_threads)
     with open_daemon(settings, "trainer") as node, open_runner(node, replay=replay) as runner:
         Service(node, Loop(node, trainer(node, runner, participant)).tick).run()

@@ -51,7 +51,7 @@ _log = structlog.get_logger(__name__)
 
 
 def run(settings: Settings) -> None:
-    """Run until told to stop."""
+    """Run until asked to stop."""
     repops.set_num_threads(settings.worker_threads)
     with open_daemon(settings, "verifier") as node:
         Service(node, Loop(node, Verifier(node)).tick).run()
@@ -169,7 +169,7 @@ class Verifier(Role):
         ):
             self._drop(hearing.id)
         if ready and hearing.id not in self._judged:
-            # NOTE: what fails is told, and tried again in the next round; the hearing goes on meanwhile.
+            # NOTE: a failure is reported, and the next round tries again; the hearing continues meanwhile.
             with contextlib.suppress(Exception):
                 self.judged(job, hearing)
         known = self._judged.get(hearing.id)
@@ -206,7 +206,7 @@ class Verifier(Role):
         return Signed(bonds, spare, settings.fees.max_fee, Means.of(settings))
 
     def _refuse(self, hearing: HearingInfo, reason: str, *, judged: bool) -> None:
-        """Leave a vote to others, for good."""
+        """Leave a vote to others, permanently."""
         self._refused.add(hearing.id)
         if judged:
             _log.error("verdict.refused", match=whole(hearing.match_id), reason=reason)
@@ -300,7 +300,7 @@ class Verifier(Role):
             asked.future.cancel()
 
     def _failed(self, job: JobView, hearing: HearingInfo, of: str, error: Exception) -> None:
-        """Tell /readyz and the metrics, until the verdict is there or the hearing is over."""
+        """Report to /readyz and the metrics, until the verdict is there or the hearing is over."""
         self._node.metrics.add("failures", of)
         told = f"no verdict: {type(error).__name__}: {error}"
         self._node.problems.job(job.id, f"hearing of match {hearing.match_id:#x}", told, ours=True)

@@ -1,4 +1,4 @@
-"""What a challenger does in a job that it replays as a whole: it claims the right root where no claim has it."""
+"""Challenges by a full replay: claims the right root if nobody else has."""
 
 from __future__ import annotations
 

@@ -78,12 +78,12 @@ class Calibration(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Calibration:
-        """Read a file. Raises InvalidEncoding if it is no calibration, OSError if it cannot be read."""
+        """Read a file. Raises InvalidEncoding if it is not a calibration, OSError if it cannot be read."""
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise InvalidEncoding(
-                f"{path} is no calibration: more than {MAX_BYTES} bytes; write one with assay calibrate"
+                f"{path} is not a calibration: more than {MAX_BYTES} bytes; write one with assay calibrate"
             )
         try:
             return cls.model_validate_json(data)
@@ -91,7 +91,7 @@ class Calibration(BaseModel):
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))[:80] or "file"
             raise InvalidEncoding(
-                f"{path} is no calibration: {where}: {first['msg'][:200]}; write one with assay calibrate"
+                f"{path} is not a calibration: {where}: {first['msg'][:200]}; write one with assay calibrate"
             ) from None
 
     def write(self, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 package        the program and every tensor that it names, fetched and checked
 replay         computes a run, and again the parts that a dispute asks for
-states         states that are kept, to go on from and to begin a dispute near
+states         states that are kept, to continue from and to begin a dispute near
 checkpoints    which steps have one, in the database
 offers         what is published of it for others
 refutation     one checkpoint of a claimed run, and our own in its place

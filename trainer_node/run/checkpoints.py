@@ -1,7 +1,7 @@
-"""What a run keeps so that it can go on after a stop: the states after some of its steps.
+"""Checkpoints: states that a run keeps after some of its steps, so that it can resume after a stop.
 
 A *checkpoint* of the first stride also has the root ``C_step``, which the claim and every dispute need. A state without
-a root is kept for one purpose: to go on from it.
+a root is kept for one purpose: to continue from it.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ MARGIN = 2.0
 """Factor for a machine that is busier later than during the measurement."""
 TRIES = 5
 DISTURBED = 2.0
-"""A step that takes so many times its processor time was kept from the processors, and says nothing."""
+"""A step that takes this many times its processor time was kept from the processors, so its time means nothing."""
 TOO_BUSY = 4.0
 """Factor of the limit in seconds of the clock, after which a first step ends whose processor time is within it."""
 SHORT_SUM = 64

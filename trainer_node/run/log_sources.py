@@ -44,7 +44,7 @@ _GLANCE_S = 0.05
 """Seconds between two looks at a download that a step waits for."""
 
 Submit = Callable[[Callable[[threading.Event], None]], "Future[None]"]
-"""Does a work in a lane, which tells it when to stop (`lanes`)."""
+"""Does a work in a lane, which signals it when to stop (`lanes`)."""
 
 
 class RunLogs(LogSource, Protocol):
@@ -174,7 +174,7 @@ class FetchedLogs:
         self._unserved: list[StepLog] = []
         """Those of them that are not on disk yet."""
         self.wanted = False
-        """Whether the run ended last because its logs had not come (LogsLate); its runner says so."""
+        """True if the run ended last because its logs had not come (LogsLate); its runner says so."""
         self.failures = 0
         """Number of times that no server had a requested log."""
         self.reached = 0
@@ -183,13 +183,13 @@ class FetchedLogs:
 
     @property
     def starved(self) -> bool:
-        """Whether the logs are to be requested on the chain: nobody serves them, or they come too slowly. Once they
+        """True if the logs must be requested on the chain: nobody serves them, or they come too slowly. Once they
         have been shown there, nothing is wanted any more."""
         return not self.shown and (self.failures >= STARVED_AFTER or self._budget.over)
 
     @property
     def shown(self) -> bool:
-        """Whether all logs have been shown on the chain."""
+        """True if all logs have been posted on the chain."""
         return self._shown is not None
 
     def begin_turn(self) -> None:
@@ -233,7 +233,7 @@ class FetchedLogs:
         return []
 
     def keep(self) -> None:
-        """Put those on disk that were shown on the chain, for whom we serve. Fetched logs are there already.
+        """Put those on disk that were shown on the chain, so that we can serve them. Fetched logs are there already.
 
         NOTE: a run does not need them there, so a disk that refuses is asked again the next time.
         """
@@ -255,7 +255,7 @@ class FetchedLogs:
 
     def _await(self, window: int, step: int) -> None:
         """Wait until a step's log has come, with its window, or all have been shown on the chain. Raises what the
-        download raises, and LogsLate if nobody has it, or while it goes on, if the run has to go on without."""
+        download raises, and LogsLate if nobody has it, or while it lasts, if the run has to continue without."""
         while not self.shown and not self._here(step):
             fetch = self._window(window)
             with self._budget.waiting(), self._turn.waiting():

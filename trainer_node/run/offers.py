@@ -1,11 +1,11 @@
-"""What a run offers to its opponent, to verifiers and to those who ask for data, on a disk that may refuse.
+"""Data that a run offers to its opponent, to verifiers and to those who ask, on a disk that may refuse.
 
     run_tree   the tree of an interval
     step_tree  the tree of a step
     operator   the record and the tensors of a node, once
     again      the run trees that the disk has refused
 
-``unkept`` is told what the disk has refused, and None when it keeps things again. Unless it raises, the run goes on.
+``unkept`` gets what the disk has refused, and None when it keeps things again. Unless it raises, the run continues.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Offers:
         """The run trees that the disk has refused, by level, start and end, and where each belongs."""
         self._offered: set[tuple[int, int]] = set()
         self._refused: dict[tuple[int, int], tuple[Record, Operator]] = {}
-        """What the disk has refused of nodes, by step and node."""
+        """Data of nodes that the disk has refused, by step and node."""
 
     @property
     def complete(self) -> bool:
-        """Whether the disk has kept all run trees."""
+        """True if the disk has kept all run trees."""
         return not self._trees
 
     def run_tree(self, level: int, start: int, end: int, tree: Tree, *, result: bool) -> None:
@@ -81,7 +81,7 @@ class Offers:
 
     @contextlib.contextmanager
     def _keeping(self) -> Iterator[None]:
-        """Tell ``unkept`` whether the disk has kept what the block writes."""
+        """Report to ``unkept`` whether the disk has kept what the block writes."""
         try:
             yield
         except DiskFailed as error:

@@ -60,7 +60,7 @@ def load_program(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequenc
     """Fetch the program file of a job, checked against the job's terms on the chain.
 
     Raises Unavailable if nobody serves it, UnknownVersion for another opset or mode, InvalidEncoding or InvalidProgram
-    if the file is not a sound program with the roots of the job: such a job is to be refused.
+    if the file is not a sound program with the roots of the job: such a job must be refused.
     """
     check_size(terms)
     data = fetcher.blob(file_hash, uris, max_bytes=min(MAX_PROGRAM_BYTES, MAX_FILE_BYTES))

@@ -1,4 +1,4 @@
-"""What a refuter stakes on: one checkpoint of a claimed run, and its own in its place (docs/protocol.md, section 6)."""
+"""A refutation: one checkpoint of a claimed run, and the refuter's own in its place (docs/protocol.md, section 6)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from referee_py.execute import RunClaim
 
 @dataclass(frozen=True)
 class Refuted(RunClaim):
-    """What a refutation states. As a claim it has the root of the claimed run tree with its own checkpoint in it.
+    """Statement of a refutation. As a claim it has the root of the claimed run tree with its own checkpoint in it.
 
     ``against``: the claimed root; ``index``: the interval, from 0; ``claimed`` and ``computed``: its checkpoints;
     ``siblings``: the path from either to its root.

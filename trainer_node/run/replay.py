@@ -7,9 +7,9 @@
     operator   the same tensors, to play a trial about the operator
     right      the operator's right record, to decide on an appeal, computed on the processor
     again      the same by a second execution on the run's own device, where the processor is too slow for that
-    approach   the state before a step, one step a turn, to answer requests beside the moves of disputes (`answers`)
+    approach   the state before a step, one step per turn, to answer requests between the moves of disputes (`answers`)
     watch      that step once, committed, every tensor shown to a hook
-    make_good  the states that the disk has refused, one step a turn (`mending`)
+    make_good  the states that the disk has refused, one step per turn (`mending`)
 
 In mode rounded-f64 the run uses rounding logs: its own, which it writes, or the trainer's, which it follows. All
 committed data are offered to others (:mod:`trainer_node.run.offers`).
@@ -69,8 +69,8 @@ class Replay:
     state that `train` has reached, to be read in ``on_step``.
 
     ``result`` is the store for what shows the final state, ``store`` if it is None.
-    ``unkept`` is told what the disk has refused, and None when it keeps things again; by default it raises. A run whose
-    ``unkept`` returns goes on without keeping its states and without offering its data. SAFETY: so it can be finished
+    ``unkept`` gets what the disk has refused, and None when it keeps things again; by default it raises. A run whose
+    ``unkept`` returns continues without keeping its states and without offering its data. SAFETY: so it can be finished
     and defended on a full disk: what the opponent cannot fetch is shown on the chain, from memory.
 
     ``turns`` say who computes when: what a dispute asks for is a move, and may be asked in any thread.
@@ -129,7 +129,7 @@ class Replay:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the disk has kept all that a finished run needs to come back without computing a step."""
+        """True if the disk has kept all that a finished run needs to come back without computing a step."""
         return self._states.on_disk and self._offers.complete
 
     # ------------------------------------------------------------------ training
@@ -141,7 +141,7 @@ class Replay:
         due: Callable[[], bool] = bool,
     ) -> RunClaim:
         """Return the claim. After each step, call ``on_step`` with its number; then ``due``, which returns whether to
-        keep the state though the step is no checkpoint; then ``stop``, which returns whether to stop.
+        keep the state though the step is not a checkpoint; then ``stop``, which returns whether to stop.
 
         Raises Interrupted when asked to stop; the state is kept. INVARIANT: a checkpoint is recorded after its tensors
         are on disk, and after ``on_step`` has returned. So after a crash at any moment, the run resumes at the last
@@ -172,7 +172,7 @@ class Replay:
         return replace(interval.claim(), logs=self._publish_logs())
 
     def make_good(self, stop: Callable[[], bool]) -> bool:
-        """Compute and keep the states that the disk has refused, one step a turn; return whether all are kept now. It
+        """Compute and keep the states that the disk has refused, one step per turn; return whether all are kept now. It
         ends at the first that is refused again. Raises DiskFailed, and Interrupted if told to stop."""
         state: State | None = None
         for before, checkpoint in self._states.lacking():
@@ -284,7 +284,7 @@ class Replay:
     # ------------------------------------------------------------------ what a request asks for
 
     def approach(self, step: int, stop: Callable[[], bool]) -> State:
-        """Return the state before a step, computed one step a turn. Raises Interrupted if told to stop."""
+        """Return the state before a step, computed one step per turn. Raises Interrupted if told to stop."""
         with self.turns.answer():
             state, (_, start) = self._states.nearest(step - 1), self._states.starts(step - 1)
         if state.step < start:
@@ -294,7 +294,7 @@ class Replay:
         return self._walk(state, step - 1, stop)
 
     def _walk(self, kept: State, step: int, stop: Callable[[], bool]) -> State:
-        """Return the state after a step, computed from ``kept``, one step a turn. Raises Interrupted."""
+        """Return the state after a step, computed from ``kept``, one step per turn. Raises Interrupted."""
         state = kept
         while state.step < step:
             if stop():

@@ -46,7 +46,7 @@ bounded by memory; they are tried whole."""
 
 
 class RightCost(NodeHook):
-    """Sees the operands of a step. ``clock`` gives seconds. Raises Unavailable once ``stop`` tells to stop."""
+    """Sees the operands of a step. ``clock`` gives seconds. Raises Unavailable once ``stop`` returns True."""
 
     def __init__(
         self, program: Program, mode: int, right: Right, stop: Callable[[], bool], clock: Callable[[], float]

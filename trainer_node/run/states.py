@@ -1,8 +1,8 @@
-"""The states of a run that are kept, so that it can go on after a stop, and a dispute begins near its interval.
+"""The states of a run that are kept, so that it can continue after a stop, and a dispute begins near its interval.
 
 keep       a state on disk, with what leads from its checkpoint to the slots
 nearest    the last one up to a step, on disk or held
-held       where the disk has none, those from which disputes and answers have gone on, in memory
+held       where the disk has none, those from which disputes and answers have continued, in memory
 lacking    the checkpoints whose states the disk has refused, to be made good (`Replay.make_good`)
 """
 
@@ -26,7 +26,7 @@ HELD_FOR_ANSWERS = 1
 
 
 class States:
-    """``result`` is the store for what shows the final state. ``unkept`` is told what the disk has refused, and None
+    """``result`` is the store for what shows the final state. ``unkept`` gets what the disk has refused, and None
     for each state that it has taken."""
 
     def __init__(
@@ -45,9 +45,9 @@ class States:
         self._answers = deque[State](maxlen=HELD_FOR_ANSWERS)
 
     def keep(self, state: State, trace: StepTrace | None) -> bool:
-        """Keep a state to go on from, with its root if the step is committed, and what whoever has the root needs to go
-        on from there without us: the step's tree, and the records of the nodes that write the slots. Return whether
-        the disk has taken it all.
+        """Keep a state to continue from, with its root if the step is committed, and the data with which others that
+        have the root continue without us: the step's tree, and the records of the nodes that write the slots. Return
+        whether the disk has taken it all.
 
         INVARIANT: a checkpoint has slots only if all of that is on disk.
         """
@@ -74,12 +74,12 @@ class States:
         return kept
 
     def _record(self) -> None:
-        """INVARIANT: the checkpoints in the database have no gap, or a run could not go on after the last of them."""
+        """INVARIANT: the checkpoints in the database have no gap, or a run could not continue after the last one."""
         while self._unrecorded:
             self._checkpoints.add(self._unrecorded[0])
             del self._unrecorded[0]
 
-    # ------------------------------------------------------------------ going on
+    # ------------------------------------------------------------------ resuming
 
     def nearest(self, step: int) -> State:
         """Return the last state up to a step that is held, or kept and can be restored."""
@@ -102,7 +102,7 @@ class States:
         return max(own - first, 0), own
 
     def hold(self, state: State, *, moves: bool) -> None:
-        """Hold a state in memory that is not on disk. ``moves``: a dispute goes on from it; else an answer does.
+        """Hold a state in memory that is not on disk. ``moves``: a dispute continues from it; else an answer does.
 
         SAFETY: what strangers request does not take the place of what a dispute has reached.
         """
@@ -141,7 +141,7 @@ class States:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the disk has kept all that a finished run needs to come back without computing a step."""
+        """True if the disk has kept all that a finished run needs to come back without computing a step."""
         try:
             done = self._checkpoints.all()
         except DiskFailed:

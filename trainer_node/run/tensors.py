@@ -7,11 +7,11 @@
     idle     a finished run, or a wrong interval, on which nothing rests: it gives way to others, and comes back from
              the disk, or is computed again
 
-What does not fit beside what is kept is left to others; what does not fit now waits. SAFETY: jobs are cheap to post, so
-a limit for each job is none. INVARIANT: who waits is not overtaken for ever. A run that waits is passed only by what
-fits beside it, or takes no longer than what it waits for has taken until then; and so is a measurement by a run.
-Measurements do not wait for each other: they are short, and one at a time. So who waits, waits for twice as long as if
-nobody passed, at most; and who takes a short time is not kept from memory that lies idle by one that waits for long.
+What does not fit with what is kept is left to others; what does not fit now waits. SAFETY: jobs are cheap to post, so
+a limit per job limits nothing. INVARIANT: nothing is overtaken for ever. A run that waits is passed only by what
+fits alongside it, or takes no longer than what it waits for has taken until then; and so is a measurement by a run.
+Measurements do not wait for each other: they are short, and one at a time. So the wait is at most twice as long
+as if nobody passed; and a short work is not kept from memory that lies idle by one that waits for long.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MEANT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """What a job takes in memory: its ``tensors``, bytes by hash; ``step``, bytes beside them while it computes; and
+    """Memory that a job takes: its ``tensors``, bytes by hash; ``step``, further bytes while it computes; and
     ``state``, bytes that each run of it has besides the first."""
 
     tensors: Mapping[bytes, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class _Loan:
     key: tuple[int, bool]
     began: float
     passed: frozenset[tuple[int, bool]]
-    """Who waited then, and had come before."""
+    """Those that waited then, and had come before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ WHOLE = None
 
 _NOTHING = Takes()
 _Runs = Counter[tuple[int, bool]]
-"""Numbers of runs, by job and whether they are beside those that are kept for it."""
+"""Numbers of runs, by job and whether they are in addition to those that are kept for it."""
 
 
 class Tensors:
@@ -102,12 +102,12 @@ class Tensors:
         self._takes: dict[int, Takes] = {}
         self._lent = _Runs()
         self._loans: list[_Loan] = []
-        """What is lent, one by one."""
+        """Memory that is lent, one by one."""
         self._kept = Counter[int]()
         self._meant: dict[int, _Meant] = {}
         self._idle: dict[tuple[int, Hashable], Callable[[], object]] = {}
         self._waiting: dict[tuple[int, bool], float] = {}
-        """When those that wait asked last, in the order in which they came: jobs, and whether they are measured."""
+        """Times of the last requests of those that wait, in order of arrival; by job and whether it is measured."""
 
     # ------------------------------------------------------------------ what jobs take
 
@@ -140,13 +140,13 @@ class Tensors:
         job: int,
         *,
         beside: bool = False,
-        trial: bool = False,
+        dry_run: bool = False,
         waits: bool = True,
         must: bool = False,
         lasts_s: float = math.inf,
     ) -> Iterator[None]:
         """Have the memory for a run of a job, which may be kept for it already; ``beside``: for one more than those.
-        ``trial``: it is only measured; ``waits``: it has a place in the line if there is no room now; ``must``: have it
+        ``dry_run``: it is only measured; ``waits``: it has a place in the line if there is no room; ``must``: have it
         in any case, because what we have staked on waits for nobody; ``lasts_s``: the seconds that it takes, as far as
         is known.
 
@@ -154,12 +154,12 @@ class Tensors:
         """
         key = job, beside
         with self._lock:
-            short = None if must else self._refuses(key, trial=trial, waits=waits, lasts_s=lasts_s)
+            short = None if must else self._refuses(key, dry_run=dry_run, waits=waits, lasts_s=lasts_s)
             if short is not None:
                 raise short
-            before = itertools.takewhile(lambda other: other != (job, trial), self._waiting)
+            before = itertools.takewhile(lambda other: other != (job, dry_run), self._waiting)
             loan = _Loan(key, self._clock(), frozenset(before))
-            self._waiting.pop((job, trial), None)
+            self._waiting.pop((job, dry_run), None)
             self._lent[key] += 1
             self._loans.append(loan)
         try:
@@ -227,7 +227,7 @@ class Tensors:
         """Keep room for so many runs of a job, those ``of`` it on which a stake is about to be sent, until the chain
         shows it.
 
-        SAFETY: only for that. Room that is kept for whoever is merely asked about would be closed by who posts jobs.
+        SAFETY: only for that. Room that is kept for whoever is merely asked about could be taken up by posting jobs.
         """
         with self._lock:
             if self._kept[job] < runs:
@@ -257,7 +257,7 @@ class Tensors:
             self._waiting.pop((job, trial), None)
 
     def _refuses(
-        self, key: tuple[int, bool], *, trial: bool, waits: bool, lasts_s: float
+        self, key: tuple[int, bool], *, dry_run: bool, waits: bool, lasts_s: float
     ) -> MemoryShort | None:
         """Return why a job cannot have its memory now. Drops idle runs to make room."""
         job, _ = key
@@ -266,13 +266,13 @@ class Tensors:
             return MemoryShort(str(reason), waits=False)
         now = self._clock()
         self._forget_waiting()
-        first, more = self._first(job, trial=trial), _Runs([key])
+        first, more = self._first(job, dry_run=dry_run), _Runs([key])
         passes = first is None or self._fits_beside(first, more) or lasts_s <= self._waits_s(first)
         while not passes or self._size(self._runs(more)) > self.limit:
             idle = next((other for other in self._idle if self._gives_way(other, job)), None)
             if idle is None or not passes:
                 if waits:
-                    self._waiting[job, trial] = now
+                    self._waiting[job, dry_run] = now
                 return MemoryShort(
                     f"it takes {self._taken(job).alone} bytes of memory, and {self._size(self._runs())} are in use"
                     f"{'' if passes else ', and others came before it'}; limits.memory_bytes is {self.limit}, for all "
@@ -295,13 +295,13 @@ class Tensors:
         now = self._clock()
         self._waiting = {key: asked for key, asked in self._waiting.items() if now - asked < ASKED_S}
 
-    def _first(self, job: int, *, trial: bool) -> tuple[int, bool] | None:
+    def _first(self, job: int, *, dry_run: bool) -> tuple[int, bool] | None:
         """Return the one that a job may not keep waiting: it came before, and waits longest."""
         for other, measured in self._waiting:
-            if (other, measured) == (job, trial):
+            if (other, measured) == (job, dry_run):
                 return None
-            # NOTE: one that does not fit any more beside what is kept is left to others when it asks again.
-            if other != job and not (trial and measured) and self._too_full((other, False)) is None:
+            # NOTE: one that no longer fits alongside what is kept is left to others when it asks again.
+            if other != job and not (dry_run and measured) and self._too_full((other, False)) is None:
                 return other, measured
         return None
 
@@ -311,9 +311,9 @@ class Tensors:
         return self._size(self._staked() | (passing + more + _Runs([(first[0], False)]))) <= self.limit
 
     def _waits_s(self, first: tuple[int, bool]) -> float:
-        """Return for how many seconds what the first one in the line waits for has been going on by now.
+        """Return the age, in seconds, of the work that the first one in the line waits for.
 
-        NOTE: nobody knows how long it goes on, but as long again is the least that may be expected. So what is over by
+        NOTE: nobody knows how long it lasts, but as long again is the least that may be expected. So what is over by
         then may pass: it makes the wait twice as long, at most, since what has passed itself lets nobody pass.
         """
         before = [loan for loan in self._loans if first not in loan.passed]

@@ -23,7 +23,7 @@ from referee_py.program import Program, Structure, TensorType
 SLOWEST = 1e7
 """Steps per second of any walk on any machine of today (measurements/chains.md); for chains too short to measure."""
 FASTEST = 5e7
-"""Upper limit of a measured rate, in steps a second. SAFETY: the measurement uses the first step's operands, and the
+"""Upper limit of a measured rate, in steps per second. SAFETY: the measurement uses the first step's operands, and the
 element in the middle. If idx names only other rows `scatter_add` makes 3 10^9, if only this row 6 10^7. A sum of
 numbers far apart takes twice as long as a sum of like numbers, and a window of nothing but padding takes no time."""
 SHORT = 1 << 20
@@ -68,7 +68,7 @@ def longest_chain(structure: Structure, inputs: Sequence[TensorType], mode: int)
 def walking_rate(
     structure: Structure, inputs: Sequence[Array], mode: int, clock: Clock = time.monotonic
 ) -> float:
-    """Return the steps a second on the chain of the node's middle element, measured for `SAMPLE_S` seconds; at most
+    """Return the steps per second on the chain of the node's middle element, measured for `SAMPLE_S` seconds; at most
     `FASTEST`."""
     case = _some_element(structure, [TensorType.of(array) for array in inputs], mode)
     if case is None:
@@ -83,7 +83,7 @@ def walking_rate(
 
 
 def hashing_rate(clock: Clock = time.monotonic) -> float:
-    """Return the bytes a second of hashing a tensor's tree."""
+    """Return the bytes per second of hashing a tensor's tree."""
     data, began = np.zeros(HASHED_BYTES // 4, np.float32), clock()
     tree_root(data, DATA)
     return HASHED_BYTES / max(clock() - began, 1e-6)

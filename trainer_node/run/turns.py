@@ -1,7 +1,7 @@
-"""Who computes with the runs of a node now: one thread at a time, and moves before answers.
+"""Turns of the threads that compute with the runs of a node: one at a time, and moves before answers.
 
     move     in the loop's thread: begins as soon as the part that has begun is done
-    answer   beside the loop, part by part (a step, a log): begins only while no move computes or waits
+    answer   outside the loop, part by part (a step, a log): begins only while no move computes or waits
 
 INVARIANT: a run's executor, backend and logs are used inside a turn alone, so they need no lock of their own.
 """
@@ -24,7 +24,7 @@ class Turns:
 
     @contextlib.contextmanager
     def move(self) -> Iterator[None]:
-        """Wait for the part of an answer that has begun, at most."""
+        """Wait at most for the part of an answer that has begun."""
         if self._owner == threading.get_ident():
             yield
             return

@@ -7,7 +7,7 @@ from typing import Annotated
 from eth_utils.address import is_checksum_address
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ..chain.fees import GWEI, FeePolicy
+from ..chain.fees import GWEI, FeeRule
 
 DAY_S = 24 * 3600
 
@@ -31,11 +31,11 @@ class Limits(BaseModel):
     fetch_budget_s: float = Field(default=1800.0, gt=0)
     """Seconds of one attempt to fetch what a work needs; the shares of `waits` bound all attempts together."""
     peer_bytes: int = Field(default=1 << 28, ge=1 << 16)
-    """Bytes a day that one server may send for one job without delivering what was asked."""
+    """Bytes per day that one server may send for one job without delivering what was asked."""
     peer_s: float = Field(default=600.0, gt=0)
-    """Seconds a day that it may take for that."""
+    """Seconds per day that it may take for that."""
     store_bytes: int = Field(default=0, ge=0)
-    """Disk space for all artifacts; 0 is no limit but the disk."""
+    """Disk space for all artifacts; 0 means no limit but the disk."""
     log_bytes: int = Field(default=16 << 30, ge=1 << 20)
     """Disk space for the rounding logs of one run."""
     exact_slowdown: float = Field(default=4.0, ge=1)
@@ -70,7 +70,7 @@ class Policy(BaseModel):
     programs: tuple[Annotated[str, AfterValidator(_hash)], ...] = Field(default=(), max_length=1000)
     """Program hashes that the node works on; none named: all."""
     max_open_jobs: int = Field(default=0, ge=0)
-    """Jobs that may hold stakes or reserves of the node at the same time; 0 is no limit."""
+    """Jobs that may hold stakes or reserves of the node at the same time; 0 means no limit."""
     max_gas_loss_eth: float | None = Field(default=None, ge=0, le=1e12)
     """For a challenger: gas that it pays in one job for moves that win it nothing. Not set: nothing in the mode
     challenge, no limit in the mode defend, whose purpose that is."""
@@ -82,7 +82,7 @@ class Policy(BaseModel):
 
 
 class Keep(BaseModel):
-    """What stays on disk once a job is over, in seconds from its end."""
+    """Retention of a job that is over, in seconds from its end."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -109,9 +109,9 @@ class Fees(BaseModel):
     """Seconds that actions without a clock wait for cheaper gas. 0 turns off all waiting, in disputes too; -1 is 0 on a
     development chain, a day elsewhere."""
 
-    def policy(self) -> FeePolicy:
+    def policy(self) -> FeeRule:
         """Return cap and tip in wei."""
-        return FeePolicy(self.max_fee, int(self.priority_fee_gwei * GWEI))
+        return FeeRule(self.max_fee, int(self.priority_fee_gwei * GWEI))
 
     @property
     def max_fee(self) -> int:

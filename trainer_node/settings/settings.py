@@ -127,9 +127,9 @@ class Settings(BaseSettings):
     confirmations: int = Field(-1, ge=-1, le=10_000)
     """Blocks on top of a block before its state counts; -1 means 0 on a development chain, 3 elsewhere."""
     finality: Finality = "confirmations"
-    """Which blocks count: those with `confirmations` on top, or those with the chain's tag safe or finalized."""
+    """Blocks that count: those with `confirmations` on top, or those with the chain's tag safe or finalized."""
     max_head_age_s: float = Field(-1, ge=-1, le=DAY_S)
-    """Age of the chain's newest block above which nothing is staked; 0 is no limit, -1 means 0 on a development chain,
+    """Age of the chain's newest block above which nothing is staked; 0: no limit, -1 means 0 on a development chain,
     elsewhere 20 blocks and 2 minutes at least."""
     block_s: float = Field(-1, ge=-1, le=3600)
     """Seconds from a block to the next; -1 means 0 on a development chain, 12 elsewhere."""
@@ -148,12 +148,12 @@ class Settings(BaseSettings):
     allow_probable_bounds: bool = False
     """Take rounded-f64 jobs with probable bounds. SAFETY: the author of the data can make an honest result wrong."""
     max_stake_eth: float = Field(default=0, ge=0, le=1e12)
-    """Largest stake on one job; 0 is no limit."""
+    """Largest stake on one job; 0 means no limit."""
     max_watch_eth: float = Field(default=0, ge=0, le=1e12)
     """Largest stake of a challenger on watching one job for its bounty; 0 watches none."""
     check: str = Field(default="all", pattern=r"^(all|share|sample:(0?\.\d*[1-9]\d*|1))$")
-    """What a challenger checks of a job: all of it; a share of its intervals, drawn in public, as large as the job's
-    terms call for; or sample:P, the fraction P of them, drawn in secret."""
+    """Part of a job that a challenger checks: all of it; a share of its intervals, drawn in public, as large as the
+    job's terms call for; or sample:P, the fraction P of them, drawn in secret."""
     samplers: int = Field(default=1, ge=1, le=10_000)
     """Number of honest challengers that check shares of a job, this one included: the more, the less each checks."""
     max_check_cpu_h: float = Field(default=0, ge=0, le=1e6)
@@ -167,7 +167,7 @@ class Settings(BaseSettings):
     withdrawal_address: Address | None = None
     """Account that gets what is above `keep_eth`; none: everything stays."""
     keep_eth: float | None = Field(default=None, ge=0, le=1e12)
-    """With it: ether that stays for stakes and gas, beside what open jobs may still take."""
+    """Ether kept for stakes and gas, on top of what open jobs may still need. Requires withdrawal_address."""
     limits: Limits = Limits()
     keep: Keep = Keep()
     fees: Fees = Fees()
@@ -226,7 +226,7 @@ class Settings(BaseSettings):
 
     @property
     def max_stake(self) -> int:
-        """`max_stake_eth` in wei; 0 is no limit."""
+        """`max_stake_eth` in wei; 0 means no limit."""
         return int(self.max_stake_eth * 10**18)
 
     @property
@@ -262,13 +262,13 @@ class Settings(BaseSettings):
         return self.block_time_s + self.poll_s if self.block_time_s else 0.0
 
     @property
-    def view_policy(self) -> ViewPolicy:
-        """Which view of the chain to act on."""
+    def view_policy(self) -> ViewRule:
+        """Return which view of the chain to act on."""
         age = self.max_head_age_s
         if age < 0:
             age = 0 if self.chain_id in LOCAL_CHAINS else max(OLD_BLOCKS * self.block_time_s, OLD_S)
         agree = self.agree or len(self.rpc_url) // 2 + 1
-        return ViewPolicy(self.confirmations, self.finality, agree, age)
+        return ViewRule(self.confirmations, self.finality, agree, age)
 
     @property
     def worker_threads(self) -> int:

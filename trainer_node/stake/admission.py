@@ -1,4 +1,4 @@
-"""Whether one more stake or signature can be defended beside those that we have given: pure functions.
+"""Admission of one more stake or signature: can it be defended with those that we have given? Pure functions.
 
 `too_slow` looks at one job. A client may post many jobs that all pass it, and ask something of each in one block. So
 before a stake, what all jobs with a stake of ours may ask of us at once must fit the shortest clock or period of any:
@@ -6,7 +6,7 @@ before a stake, what all jobs with a stake of ours may ask of us at once must fi
     matches    one after the other in the loop's thread, which also sends their moves one after the other
     answers    one after the other in a thread of their own, and only while no move computes (`turns`); a job passes
                another that waits once at most (`answer_order`)
-    trials     in threads beside the loop, `lanes` at a time; the processors are shared with matches and answers
+    trials     in threads outside the loop, `lanes` at a time; the processors are shared with matches and answers
 
 INVARIANT: a job's answers are never late if, over all jobs,
 
@@ -61,7 +61,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """What a job in which we have ``stakes`` may ask of us: seconds of computing for a match of each stake, for what it
+    """Duty in a job in which we have ``stakes``: seconds of computing for a match of each stake, for what it
     waits for answers, for the answers under one checkpoint, for one step's logs, for a trial of each stake; the most
     moves of a dispute; and its clock and periods in seconds, 0 for an appeal where there are no verifiers.
 

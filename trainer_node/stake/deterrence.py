@@ -1,4 +1,4 @@
-"""What a job's terms make of samples: how likely a lie must be found for lying not to pay.
+"""Deterrence by samples under a job's terms: how likely a lie must be found for lying not to pay.
 
 A liar that is not found gets the reward. One that is found loses its stake, but not all of it: it sees the commitment
 to a refutation coming, has an ally refute it first, and gives that match away, so half of the stake comes back as the

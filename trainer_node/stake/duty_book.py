@@ -1,4 +1,4 @@
-"""What we have staked on or signed, and what it may ask of us at once (`admission`): in memory and in the database.
+"""Stakes and signatures of ours, and what they may ask of us at once (`admission`): in memory and in the database.
 
 After a restart, a job's cost is not measured at once, and a hearing is not judged at once. What they may ask of us is
 known all the same.
@@ -110,7 +110,7 @@ class BondBook:
         self._save()
 
     def seen(self, job_id: int, signed: Iterable[int], needed: Collection[int], clock: int, wei: int) -> None:
-        """Note the hearings of a job that we have signed in, and which of them go on.
+        """Note the hearings of a job that we have signed in, and which of them are open.
 
         NOTE: of a signature that is not known, the trial counts as the longest that we would have signed for.
         """

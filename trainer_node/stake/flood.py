@@ -1,4 +1,4 @@
-"""What it takes to send all that may be requested of a claimant at once, reckoned before a stake is given.
+"""Time to send all that may be requested of a claimant at once, estimated before a stake is given.
 
 The protocol gives seconds for each open piece (docs/protocol.md, section 8), and a node sends one transaction of
 answers after the other. What it takes to compute them is `CostEstimate.answer_s`.

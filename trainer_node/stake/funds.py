@@ -28,7 +28,7 @@ next match begins before that. A match won earns half a bond, so two do for thre
 WATCH_GAS = 350_000
 """Gas to commit, show, collect and withdraw, together; see tests/contracts/watch/Watch.t.sol."""
 RACED = 2
-"""The most that the claim of a root that we watch for takes, in stakes of a first claim: sixteen came before it."""
+"""Highest price of a watcher's claim, in stakes of a first claim (after sixteen other new roots)."""
 
 
 # ---------------------------------------------------------------------- sent
@@ -67,7 +67,7 @@ def refuting(job: JobView, root: bytes) -> Value:
 
 def kept(job: JobView, me: str, max_fee: int, more: int = 0) -> int:
     """Return the wei that a job may still take from us, if we have a slot or a stake in it, or are about to have
-    ``more``: each stake may be disputed beside the others."""
+    ``more``: each stake may be disputed at the same time."""
     slot = job.trainer(me)
     taken = job.stake_now if slot is None else slot.stake
     reveals = job.phase is JobPhase.TRAINING or (slot is not None and not slot.revealed)

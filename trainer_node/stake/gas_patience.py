@@ -1,4 +1,4 @@
-"""When a party waits for cheaper gas, and how long: one rule for everything that a daemon sends. Pure functions.
+"""Patience for cheaper gas: one rule, when to wait and how long, for all that a daemon sends. Pure functions.
 
 A stake of ``stake_gas * f`` wei bears a fee of f: half of it, the winner's prize, pays for the worst dispute if each
 unit of gas costs f (`min_stake`). So

@@ -1,4 +1,4 @@
-"""What a node keeps on its disk: artifacts by hash, a database, and room for what it stakes on.
+"""The disk of a node: artifacts by hash, a database, and room for what it stakes on.
 
 artifacts        the kinds of artifact: names, bytes, checks while they arrive
 incoming         artifacts on their way into a store
@@ -7,14 +7,14 @@ store_files      which file holds which artifact
 refused_by_disk  artifacts that the disk has refused, in memory
 job_holds        which artifacts belong to which job
 held_bytes       bytes that each job holds
-freeable         what a sweep could free, reckoned before it begins
+freeable         what a sweep could free, estimated before it begins
 retention        what stays and what goes
 disk_keeper      room for the jobs on which the node stakes, and for its moves
 disk             errors of the disk, free space, the ballast
 disk_estimate    disk space that a job takes, from its terms
 database         the persistent state, in SQLite
 tables           the database's tables
-made_folders     folders that our commands make anew, and what in them is ours
+made_folders     folders that our commands make again, and what in them is ours
 untrusted_file   files that strangers may have placed
 process          a lock on a folder, and the signals of a process
 """

@@ -3,7 +3,7 @@
     kind      name                        bytes                                      limit
     blob      SHA-256                     anything                                   the receiver's
     tensor    TENSOR hash                 dtype u8 ‖ rank u8 ‖ dims u64be ‖ data     header says, and the receiver's
-    tree      tag, root, number of leaves leaf hashes, joined                        32 bytes a leaf
+    tree      tag, root, number of leaves leaf hashes, joined                        32 bytes per leaf
     record    RECORD hash                 RECORD preimage without its tag            8482
     log       root, number of nodes       the rounding logs of a step, in one file   the receiver's, packed and unpacked
 
@@ -132,7 +132,7 @@ def encode_tensor_header(array: Array) -> bytes:
 
 
 def decode_tensor_header(head: bytes) -> tuple[Dtype, tuple[int, ...], int] | None:
-    """Return ``(dtype, shape, header bytes)``, or None if ``head`` is too short. Raises Corrupt if it is no header."""
+    """Return ``(dtype, shape, header bytes)``, or None if ``head`` is too short. Raises Corrupt for anything else."""
     if len(head) < 2:
         return None
     code, rank = head[0], head[1]
@@ -309,7 +309,7 @@ class _TensorCheck:
             self._fold.push(data_node(self._taken(self._PIECE), self._HEIGHT), self._HEIGHT)
 
     def _taken(self, size: int) -> memoryview:
-        """Return so many of the bytes that came, as the data of a tensor. Raises Corrupt if they cannot be that."""
+        """Return a number of the bytes that came, as the data of a tensor. Raises Corrupt if they cannot be that."""
         assert self._header is not None
         dtype, data = self._header[0], bytes(memoryview(self._rest)[:size])
         del self._rest[:size]

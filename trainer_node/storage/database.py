@@ -55,9 +55,9 @@ HASH_BYTES = 32
 KEPT_DAYS = 90
 """Days for which the outbox keeps transactions that are no longer open."""
 _WAL_BYTES = 1 << 20
-"""What the write-ahead log takes at most between two transactions."""
+"""Maximum size of the write-ahead log between two transactions."""
 _FREE_PART = 4
-"""A file of which more than this part is free pages is written anew."""
+"""A file of which more than this part is free pages is written again."""
 _REFUSALS = ("disk is full", "disk i/o error", "readonly", "unable to open")
 
 _log = structlog.get_logger(__name__)
@@ -145,7 +145,7 @@ class Database:
             self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def check(self) -> list[str]:
-        """Return what is wrong with the file, as SQLite tells it; empty if nothing is."""
+        """Return what SQLite reports as wrong with the file; empty if nothing is."""
         with self._engine.connect() as connection:
             found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(20)")]
         return [] if found == ["ok"] else found

@@ -22,7 +22,7 @@ from ..errors import DiskFailed, DiskFull
 BALLAST_BYTES = 4 << 20
 """Space for the database while the disk is full: some hundred moves, each stored as data and signed."""
 BLOCK_BYTES = 4096
-"""What a small file takes on most file systems."""
+"""Size of a small file on most file systems."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 _log = structlog.get_logger(__name__)
@@ -54,7 +54,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def on_disk(size: int) -> int:
-    """Return what a file of so many bytes takes: whole blocks."""
+    """Return the space that a file of that size takes: whole blocks."""
     return -(-max(size, 1) // BLOCK_BYTES) * BLOCK_BYTES
 
 
@@ -67,7 +67,7 @@ class Ballast:
 
     @property
     def held(self) -> bool:
-        """Whether the file is there, whole."""
+        """True if the file exists, whole."""
         try:
             return self.path.stat().st_size >= self.size
         except OSError:

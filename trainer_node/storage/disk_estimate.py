@@ -1,4 +1,4 @@
-"""The disk space that a job takes until it is over, from its program and terms alone; nothing of it is fetched before.
+"""The disk space that a job takes until it is over, by its program and terms alone, before anything is fetched.
 
     part           of a refutation: what a run keeps at one checkpoint, the run tree, the logs of an interval
     package        the program, its constants, the initial state

@@ -9,7 +9,7 @@ job that is only considered, the work of jobs that are over goes, and then, if a
 of runs in which nothing of ours is at stake (`resting_states`). That is done beside the loop: the job is too large now,
 and looked at again in the next round.
 
-SAFETY: when the disk is full, moves come first. The ballast is dropped for the database, and a run goes on without
+SAFETY: when the disk is full, moves come first. The ballast is dropped for the database, and a run continues without
 keeping its states. Once there is room again, all is as before.
 """
 
@@ -48,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Keeper:
-    """The keeper of one data directory. ``store_bytes`` bounds the store; 0 is no limit. Safe for several threads."""
+    """Keeper of one data directory. ``store_bytes`` bounds the store; 0 means no limit. Safe for several threads."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Keeper:
         """Return why a job may not keep so many bytes more, or None.
 
         SAFETY: a run of a stranger's job may write more than was thought, or have begun before we staked on another.
-        What is kept for a stake is never taken by what has none; such a run goes on, and keeps its roots alone.
+        What is kept for a stake is never taken by what has none; such a run continues, and keeps its roots alone.
         """
         with self._jobs:
             if job in self._staked or not self._staked:
@@ -208,7 +208,7 @@ class Keeper:
             self._making.start()
 
     def _make_way(self) -> None:
-        """Make room for the jobs that have asked for it. Errors are told; the jobs ask again."""
+        """Make room for the jobs that have asked for it. Errors are reported; the jobs ask again."""
         try:
             with self._jobs:
                 asked, self._asked = self._asked, {}
@@ -252,7 +252,7 @@ class Keeper:
     # ------------------------------------------------------------------ a full disk
 
     def make_room(self, size: int) -> bool:
-        """Free so many bytes, if something may go. Called by the store when the disk is full."""
+        """Free that many bytes, if something may go. Called by the store when the disk is full."""
         self._metrics.add("disk_full")
         self._problems[DISK] = f"no space left for {size} bytes in {self._store.root}: make room"
 
@@ -288,7 +288,7 @@ class Keeper:
     def _note(self, swept: Swept) -> None:
         self._metrics.add("store_freed_bytes", by=swept.freed)
         for job in swept.gone:
-            self._held.forget(job)  # its lines begin anew
+            self._held.forget(job)  # its lines begin again
 
     def _over_quota(self) -> bool:
         return bool(self._store_bytes) and self._store.usage.total > self._store_bytes
@@ -296,7 +296,7 @@ class Keeper:
     # ------------------------------------------------------------------ upkeep
 
     def round(self) -> None:
-        """Look at the disk. Tell what is wrong with it, and that nothing is any more. Never raises DiskFailed."""
+        """Look at the disk. Report what is wrong with it, and when nothing is any more. Never raises DiskFailed."""
         now = time.monotonic()
         if now - self._looked < LOOK_S:
             return
@@ -340,7 +340,7 @@ class Keeper:
             metrics.set("store_files", used.files.get(kind, 0), kind)
 
     def _begin(self, now: float) -> None:
-        """Collect garbage beside the loop: a large store takes a while to look through."""
+        """Collect garbage outside the loop: a large store takes a while to look through."""
         if self._collecting is not None and self._collecting.is_alive():
             return
         if self._over_quota() and now - self._collected < URGENT_S:
@@ -350,7 +350,7 @@ class Keeper:
         self._collecting.start()
 
     def collect(self) -> None:
-        """Collect garbage, fold the database. Errors are told and tried again the next time."""
+        """Collect garbage, fold the database. Failures are reported; the next round tries again."""
         try:
             swept = self._retention.collect(self._resting())
             self._held.recount()
@@ -365,7 +365,7 @@ class Keeper:
             self._problems.clear("keeper")
 
     def _tell(self, error: Exception) -> None:
-        """Tell that making room or collecting has failed."""
+        """Report that making room or collecting has failed."""
         self._problems.note("keeper", f"{type(error).__name__}: {error}")
         _log.warning("keeper.failed", error=type(error).__name__, reason=str(error))
 

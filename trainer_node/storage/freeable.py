@@ -1,11 +1,11 @@
-"""What a sweep of the store could free, reckoned before it begins from what jobs hold.
+"""Bytes that a sweep of the store could free, estimated before it begins from what jobs hold.
 
 A sweep looks at every file of the store, and what it gives up is lost. So nobody begins one for a job that would not
 fit after it either: anybody can post such a job, for its gas.
 
-INVARIANT: it costs no look at the store. The files of a job that is over are looked at once; those of a job that goes
-on, as they come (`held_bytes`). What a sweep has left of a job that is over is not reckoned with again, so no sweep is
-repeated in vain. NOTE: what no job holds is not counted; it goes with the next collection.
+INVARIANT: it costs no look at the store. The files of a job that is over are looked at once; those of an open job, as
+they come (`held_bytes`). What a sweep has left of a job that is over is not counted again, so no sweep is
+repeated without effect. NOTE: what no job holds is not counted; it goes with the next collection.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Ended:
 
 @dataclass(frozen=True, slots=True)
 class Freeable:
-    """What a sweep could free, in bytes. NOTE: it may be less, where jobs share a file."""
+    """Space that a sweep could free, in bytes. NOTE: it may be less, where jobs share a file."""
 
     bytes: int
     spend: Callable[[], None]
@@ -49,7 +49,7 @@ class Freeable:
 
 
 class FreeableBytes:
-    """Reckons for the store of a node. For one thread at a time; ``clock`` gives seconds since 1970."""
+    """Estimates for the store of a node. For one thread at a time; ``clock`` gives seconds since 1970."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
@@ -57,7 +57,7 @@ class FreeableBytes:
         # NOTE: not the counts that the loop asks: it would wait while the files of a job are looked at.
         self._held = HeldBytes(store)
         self._given: dict[int, float] = {}
-        """By job that might be given up: when it began. One that has been given up and comes back begins anew."""
+        """By job that might be given up: when it began. One that has been given up and comes back begins again."""
 
     def could_free(self, resting: frozenset[int], *, runs: bool = False, results: bool = False) -> Freeable:
         """Return what `Retention.give_up` could free with the same arguments."""

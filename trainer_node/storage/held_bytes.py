@@ -38,7 +38,7 @@ class HeldBytes:
             return count.size
 
     def recount(self) -> None:
-        """Count anew what has been asked for. NOTE: it looks at every file, so the loop does not call it."""
+        """Count again what has been asked for. NOTE: it looks at every file, so the loop does not call it."""
         for job in tuple(self._counts):
             count = _Count()
             self._read(job, count)

@@ -13,7 +13,7 @@ from .disk import disk_errors
 
 @dataclass
 class Usage:
-    """What a store takes, as this process knows it: files and bytes by kind; and what it has received and sent."""
+    """Size and traffic of a store, as this process knows them: files and bytes by kind; bytes received and sent."""
 
     files: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)

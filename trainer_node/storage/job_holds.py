@@ -1,4 +1,4 @@
-"""Which artifacts belong to which job, so that they can go when the job is over.
+"""Artifacts by the jobs that hold them, so that they can be deleted when the job is over.
 
     <store>/jobs/<number>        "b 1764043580" (when it began), then a line for each artifact:
                                  "w tensor/a0/a0...95" (work) or "r tree/..." (result)
@@ -59,7 +59,7 @@ class Holders:
                 over.touch()
 
     def revive(self, job: int) -> None:
-        """Note that a job goes on: a reorganisation has brought it back."""
+        """Note that a job is open again: a reorganisation has brought it back."""
         with self._lock, contextlib.suppress(OSError):
             over = self.folder / f"{job}{_OVER}"
             if over.exists():
@@ -87,7 +87,7 @@ class Holders:
             self._known.pop(job, None)
 
     def jobs(self) -> dict[int, float | None]:
-        """Return the jobs in ascending order, and since when they are over (seconds since 1970); None: they go on."""
+        """Return the jobs in ascending order, and since when they are over (seconds since 1970); None: open."""
         found = dict[int, float | None]()
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
             number, _, rest = path.name.partition(".")

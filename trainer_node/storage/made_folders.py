@@ -1,4 +1,4 @@
-"""Folders that our commands make anew each time, and what in them is ours to remove.
+"""Folders that our commands make again each time, and what in them is ours to remove.
 
     emptied    a command begins: what it made before goes, what anybody else put there stays
     closed     it is done: all that it has made below its names is noted in the mark, a file in the folder
@@ -10,7 +10,7 @@ artifact under its own hash (`store`), or what lies in a folder of the system fo
 mark is somebody else's, whatever its name and its contents are.
 
 What lies below a command's names and was not noted, because the command was killed or somebody put it there, is moved
-aside, to a folder beside it.
+aside, to a folder next to it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _Noted:
-    """What a mark says: the names that a command makes in the folder, and its files with size and time (ns)."""
+    """Content of a mark: the names that a command makes in the folder, and its files with size and time (ns)."""
 
     names: tuple[str, ...] = ()
     files: tuple[tuple[str, int, int], ...] = ()
@@ -51,7 +51,7 @@ def made(folder: Path, by: str) -> bool:
 def check(folder: Path, by: str) -> None:
     """Raise InvalidInput for a folder that `emptied` would refuse."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise InvalidInput(f"{folder} is no folder; move it away, or name another folder")
+        raise InvalidInput(f"{folder} is not a folder; move it away, or name another folder")
     if folder.exists() and not made(folder, by) and (held := sorted(folder.iterdir())):
         raise InvalidInput(
             f"{folder} was not made by `{by}` and holds {held[0].name!r}, so it is not emptied; move it away, or name "
@@ -107,7 +107,7 @@ def removed(folder: Path, by: str) -> None:
 
 
 def set_aside(folder: Path) -> Path:
-    """Give a folder of anybody another name beside it, which is returned: nothing of it is lost."""
+    """Rename a folder of anybody, in the same place; return the new name. Nothing of it is lost."""
     aside = _aside(folder)
     folder.rename(aside)
     _log.warning("folder.moved_aside", folder=str(folder), to=str(aside), names=[])
@@ -157,7 +157,7 @@ def _remove(folder: Path, noted: _Noted) -> None:
 
 
 def _aside(folder: Path) -> Path:
-    """Return a name beside a folder that nothing has."""
+    """Return an unused name in the same place as a folder."""
     names = (folder.with_name(f"{folder.name}.left-{number}") for number in itertools.count(1))
     return next(path for path in names if not _is_there(path))
 

@@ -1,4 +1,4 @@
-"""What a process that runs for long shares with the system: a lock on its folder, and the signals that end it."""
+"""Dealings of a long-running process with the system: a lock on its folder, and the signals that end it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _log_signal(number: signal.Signals) -> None:
 def stop_on_signals(
     stop: threading.Event, tell: Callable[[signal.Signals], None] = _log_signal
 ) -> Iterator[None]:
-    """Let SIGTERM and SIGINT set ``stop``, and tell which one came. Another signal acts as without us. Works only in
+    """Let SIGTERM and SIGINT set ``stop``, and report which one came. Another signal acts as without us. Works only in
     the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield

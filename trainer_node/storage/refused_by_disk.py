@@ -29,7 +29,7 @@ class Memory:
                 return
             if self._size + len(data) > self._limit():
                 raise DiskFull(
-                    f"{name} fits neither on the disk nor in memory beside {self._size} bytes; limits.memory_bytes "
+                    f"{name} fits neither on the disk nor in memory with {self._size} bytes; limits.memory_bytes "
                     f"allows {self._limit()}: make room on the disk"
                 )
             kept[name] = data
@@ -38,7 +38,7 @@ class Memory:
         """Raise DiskFull if so many bytes more exceed the limit."""
         if self.size + size > self._limit():
             raise DiskFull(
-                f"{size} bytes fit neither on the disk nor in memory beside {self.size} bytes; limits.memory_bytes "
+                f"{size} bytes fit neither on the disk nor in memory with {self.size} bytes; limits.memory_bytes "
                 f"allows {self._limit()}: make room on the disk"
             )
 

@@ -1,9 +1,9 @@
-"""What stays on disk and what goes (docs/operating.md, section 4).
+"""Retention: which files stay on disk (docs/operating.md, section 4).
 
-    a job goes on              all that it holds stays
+    a job is open              all that it holds stays
     over for `grace_s`         its work goes: states, trees, records, logs, package; its result stays
     over for `result_s`        its result goes, too
-    held by no job             stays as long as a job of ours goes on that is older, and for `grace_s` at least
+    held by no job             stays as long as an older job of ours is open, and for `grace_s` at least
 
 Roots of checkpoints stay in the database. A full disk shortens both times to `URGENT_GRACE_S`, and gives up what was
 fetched for jobs in which we have nothing at stake; for a job that is only considered, no result goes before its time,
@@ -49,7 +49,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a collection has done: bytes and files that are gone, what is left by kind, and the jobs that
+    """Result of a collection: bytes and files that are gone, what is left by kind, and the jobs that
     hold nothing any more."""
 
     freed: int
@@ -125,10 +125,10 @@ class Retention:
     def _marked(
         self, policy: Policy, now: float, resting: frozenset[int], *, runs: bool
     ) -> tuple[set[str], float, list[int]]:
-        """Return the paths that jobs hold, since when the oldest job goes on that does not rest, and the jobs that hold
+        """Return the paths that jobs hold, since when the oldest job that does not rest is open, and the jobs that hold
         nothing more.
 
-        NOTE: anybody can post a job that goes on for years. If it counted as the oldest, nothing would ever go.
+        NOTE: anybody can post a job that continues for years. If it counted as the oldest, nothing would ever go.
         """
         holders = self._store.holders
         kept, since, gone = set[str](), now, list[int]()

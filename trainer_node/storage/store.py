@@ -45,7 +45,7 @@ class Store:
 
     ``max_bytes`` bounds one artifact. ``sync=False`` leaves out fsync: faster, and still safe, because a torn file
     fails its check when it is read and is then removed.
-    ``usage`` counts what this process has seen of the store; `retention` counts anew from time to time.
+    ``usage`` counts what this process has seen of the store; `retention` counts again from time to time.
     """
 
     def __init__(self, root: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, sync: bool = True) -> None:
@@ -87,7 +87,7 @@ class Store:
 
     @property
     def in_memory(self) -> bool:
-        """Whether this view keeps what it receives in memory."""
+        """True if this view keeps what it receives in memory."""
         return self._memory is not None
 
     def unload(self, job: int, memory: Memory) -> None:

@@ -1,4 +1,4 @@
-"""Which file of a store's folder holds which artifact.
+"""Paths of artifacts in a store's folder.
 
     <root>/blob/4f/4f...e1                   <root>/record/07/07...3c
     <root>/tensor/a0/a0...95                 <root>/tree/15/9b/9b...42.3829      (tag, root, number of leaves)
@@ -19,7 +19,7 @@ from .artifacts import Kind, Name, parse_hash, parse_tag
 
 INCOMING = "incoming"
 PREFIX = "assay-"
-"""What the names of files begin with that are still being written."""
+"""Prefix of the names of files that are still being written."""
 
 
 def path_of(root: Path, name: Name) -> Path:
@@ -45,7 +45,7 @@ def find(root: Path, name: Name) -> Path | None:
 
 
 def name_of(root: Path, path: Path) -> Name:
-    """Return the artifact of a file of the store. Raises InvalidInput for a file that is none's."""
+    """Return the artifact of a file of the store. Raises InvalidInput for a file that holds no artifact."""
     parts = path.relative_to(root).parts
     digits, _, count = parts[-1].partition(".")
     tree = parts[0] == Kind.TREE

@@ -17,12 +17,12 @@ def read_plain(path: Path, limit: int, remedy: str = "get or make it again") -> 
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            raise InvalidInput(f"{path} is no file of at most {limit} bytes; {remedy}")
+            raise InvalidInput(f"{path} is not a file of at most {limit} bytes; {remedy}")
         return file.read(limit)
 
 
 def write_plain(path: Path, data: bytes | str) -> None:
-    """Give a file this content, whole or not at all: whoever reads it meanwhile finds the old one. Raises OSError.
+    """Write a file with this content, whole or not: whoever reads it meanwhile finds the old one. Raises OSError.
 
     SAFETY: a link that somebody has put in the way is replaced, and the file that it names is left alone.
     """

@@ -1,4 +1,4 @@
-"""What a node computes, when, and for whom: strangers' jobs never keep our own from their time.
+"""Computations of a node: which, when and for whom. Strangers' jobs never keep our own from their time.
 
 job_runner     a job from its package to its finished run
 run_execution  how a whole run is computed: backend, logs, progress

@@ -5,7 +5,7 @@
     replay(job)    the finished run, for a dispute
     forget(job)    drops a job that has ended
 
-All of these return at once. A job with an unsound package is refused for good; any other failure is retried, after
+All of these return at once. A job with an unsound package is permanently refused; any other failure is retried, after
 growing delays. SAFETY: no job starves another. Runs share the processors, those with our stake first (`runs`). Packages
 of new jobs are fetched and measured meanwhile (`packages`), and cost no other job more than a turn. A job in which we
 have a stake may be in a dispute. So after a restart its package, and its finished run, each have a thread of their own,
@@ -175,7 +175,7 @@ class JobRunner(RunExecution):
         return []
 
     def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:  # noqa: ARG002
-        """Return the run of a job that `train` has finished. ``claim``: what the run is to be played for.
+        """Return the run of a job that `train` has finished. ``claim``: what the run must be played for.
 
         Raises Unavailable while a run that has given way to others in memory comes back from the disk. NOTE: one in
         which we have a stake never gives way.
@@ -196,7 +196,7 @@ class JobRunner(RunExecution):
         return None if self.known(job_id) is not None else work.program
 
     def deliver(self, job_id: int, shown: Shown) -> None:
-        """Let a job's run go on at once with its logs, which have all been shown on the chain, if it waits for them.
+        """Let a job's run continue at once with its logs, which have all been shown on the chain, if it waits for them.
 
         NOTE: a run that has failed for another reason keeps its delay.
         """
@@ -311,7 +311,7 @@ class JobRunner(RunExecution):
         return self._apart(act) if work.ours else self._restores.submit(act)
 
     def _begin_run(self, work: Work) -> Future[RunClaim]:
-        """Begin a run, or go on with it, among the others."""
+        """Begin a run, or continue with it, among the others."""
         return self._runs.submit(work.share, partial(self._train, work), self._to_do_s(work))
 
     def _memory_wanted(self) -> bool:

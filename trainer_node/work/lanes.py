@@ -4,10 +4,10 @@
                    that wait allows (`turn_s`), and after TURN_S at the latest
     later turns    `count` lanes for the second turns of works, as many for their third ones, and so on; each is twice
                    as long as the one before
-    the end        a turn ends only if somebody waits for it. Then the work is told to stop, and waits for its next
+    the end        a turn ends only if somebody waits for it. Then the work is asked to stop, and waits for its next
                    turn. What it has fetched stays in the store, so a slow and right server still gets through
-    leaving        what only computes from now on needs no lane, and none again; one that cannot be stopped goes on
-                   beside its lane, which is free
+    leaving        what only computes from now on needs no lane, and none again; one that cannot be stopped continues
+                   outside its lane, which is free
 
 INVARIANT: nobody waits for the end of a turn that is longer than his own. So neither the number of those that stall nor
 the time for which they have stalled keeps out a new one: it has a first turn after a share of its own period.
@@ -46,7 +46,7 @@ def turn_s(began: float, waiting: Sequence[tuple[float, float]], lanes: int) -> 
 
     INVARIANT: with turns of this length each of them has a lane after `LANE` of its period: before the one at place k,
     1 + k // lanes turns are left, and they divide what is left of its share. NOTE: whose share is over, because of
-    works that cannot be stopped, waits as if it had come anew; turns of no length would bring nobody on.
+    works that cannot be stopped, waits as if it had come again; turns of no length would bring nobody on.
     """
     turns = [TURN_S] if waiting else []
     for place, (since, period) in enumerate(waiting):
@@ -78,7 +78,7 @@ class Turn(threading.Event):
         return self.over or unwanted or super().is_set()
 
     def leave(self) -> None:
-        """Give the lane to the next, and go on without one: for what needs nothing of strangers any more."""
+        """Give the lane to the next, and continue without one: for what needs nothing of strangers any more."""
         self._lanes._leave(self._work)
 
 
@@ -90,7 +90,7 @@ class _Work(Generic[T]):
     number: int = 0
     """Its turns so far."""
     since: float = 0.0
-    """When it came into the queue, the last time."""
+    """Time at which it last entered the queue."""
     began: float = 0.0
     turn: Turn | None = None
 
@@ -106,7 +106,7 @@ class _Row:
 class Lanes:
     """``count`` lanes for each length of turns, until ``stop`` is set. ``clock`` in seconds. Safe for several threads.
 
-    SAFETY: at most as many works again go on although their turns are over; more have to wait for them.
+    SAFETY: at most as many works again continue although their turns are over; more have to wait for them.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class Lanes:
         self._looked = clock()
 
     def submit(self, period_s: float, do: Callable[[Turn], T]) -> Future[T]:
-        """Queue a work, which is told to stop by its turn. Return its result to come.
+        """Queue a work, which its turn can stop. Return a future of its result.
 
-        ``do`` raises Unavailable if it was stopped. It is called again for its next turn, and may go on from what it
-        has left on disk. A future that is cancelled is taken from the queue; what runs of it is told to stop.
+        ``do`` raises Unavailable if it was stopped. It is called again for its next turn, and may continue from what it
+        has left on disk. A future that is cancelled is taken from the queue; what runs of it is asked to stop.
         """
         work = _Work(period_s, do)
         with self._lock:
@@ -153,7 +153,7 @@ class Lanes:
             self.look()
 
     def close(self, *, wait: bool = False) -> None:
-        """Drop what has not begun, and tell the rest to stop. ``wait``: until it has stopped."""
+        """Drop what has not begun, and ask the rest to stop. ``wait``: until it has stopped."""
         self.stop.set()
         with self._lock:
             for row in self._rows.values():

@@ -44,7 +44,7 @@ class StatesLacking(Reason):
 
 
 class Mending:
-    """Computes among ``runs``, with the share of each, until ``stop`` is set. ``rests`` is told of a run that is whole
+    """Computes among ``runs``, with the share of each, until ``stop`` is set. ``rests`` gets a run that is whole
     again. ``clock``: seconds."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Mending:
         self._wanted: set[int] = set()
         self._going: dict[int, Future[None]] = {}
         self._begun: dict[int, float] = {}
-        """When the last attempt for a run has begun."""
+        """Time at which the last attempt for a run began."""
         self._told: set[int] = set()
 
     def look(self, work: Work) -> StatesLacking | None:
@@ -84,7 +84,7 @@ class Mending:
         return reason
 
     def forget(self, job_id: int) -> None:
-        """Stop what goes on for a job after its step."""
+        """Stop what runs for a job after its step."""
         self._told.discard(job_id)
         self._wanted.discard(job_id)
         self._begun.pop(job_id, None)
@@ -130,7 +130,7 @@ class Mending:
                 replay.make_good(stop)
             self._rests(work)
         except Interrupted:
-            raise  # it goes on when it is its turn again
+            raise  # it continues when it is its turn again
         except Exception as error:
-            # NOTE: also what is our own mistake: what is lacking is told until it is there.
+            # NOTE: also for our own mistakes: what is lacking is reported until it is there.
             _log.warning("run.not_made_good", job=number, error=type(error).__name__, reason=str(error))

@@ -1,8 +1,8 @@
-"""What comes of the works of a node's jobs: a result, a refusal for good, or a delay before the next attempt; and what
-is told of it, in the log, in the metrics and by /readyz.
+"""Outcomes of the works of a node's jobs: a result, a permanent refusal, or a delay before the next attempt; and their
+report in the log, in the metrics and by /readyz.
 
 NOTE: what others do not serve, or what is unsound, is not our failure, unless we have staked on the job. What this
-machine lacks (memory, disk) is no failure of the job.
+machine lacks (memory, disk) is not a failure of the job.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Outcomes:
-    """Judges futures of works. ``clock`` gives the seconds of delays. ``too_long`` is told of a first step that took
+    """Judges futures of works. ``clock`` gives the seconds of delays. ``too_long`` gets a first step that took
     too long, and returns whether it is tried again; ``work_of`` returns the work of a job, or None."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Outcomes:
         return None
 
     def wait(self, work: Work, short: MemoryShort) -> None:
-        """Ask for memory again soon, or tell once that a job is left to others, and look at it again later.
+        """Ask for memory again soon, or report once that a job is left to others, and look at it again later.
 
         NOTE: nothing has failed, so the next delay is not longer.
         """
@@ -114,20 +114,20 @@ class Outcomes:
         work.short = None if short.waits else str(short)
 
     def lost(self, work: Work) -> None:
-        """Let a package be fetched again, if that goes on no more."""
+        """Let a package be fetched again, unless that runs already."""
         if work.package is not None and work.package.done():
             work.package = None
 
     def leave(self, work: Work) -> None:
-        """Tell once that a job's package has taken its time."""
+        """Report once that a job's package has taken its time."""
         if work.late is not None and work.left != work.late:
             work.left = work.late
             _log.warning("job.left_to_others", job=work.job.id, reason=work.late)
             self.failed(work, "package", Unavailable(work.late))
 
     def failed(self, work: Work, part: str, error: BaseException) -> None:
-        """Tell /readyz and the metrics. NOTE: what others do not serve, or what is unsound, is not our failure, unless
-        we have staked on the job."""
+        """Report to /readyz and the metrics. NOTE: data that others do not serve, or that is unsound, is not our
+        failure unless we have staked on the job."""
         of = part
         if isinstance(error, Unavailable | InvalidInput | HashMismatch):
             of = "peer"
@@ -139,7 +139,7 @@ class Outcomes:
         self._problems.job(work.job.id, part, told, ours=work.ours or not strangers)
 
     def unkept(self, job_id: int, error: DiskFailed | None) -> None:
-        """Tell that the disk does not keep what a run gives, or that it does again."""
+        """Report that the disk does not keep what a run gives, or that it does again."""
         topic, work = f"job {job_id}: disk", self._work_of(job_id)
         if error is None:
             if topic in self._problems.topics():
@@ -148,7 +148,7 @@ class Outcomes:
         if topic not in self._problems.topics():
             _log.error("job.not_kept", job=job_id, reason=str(error))
         self._metrics.add("failures", "disk")
-        told = f"the run goes on, but its data are not kept: {error}"
+        told = f"the run continues, but its data cannot be saved: {error}"
         ours = not isinstance(error, RoomKept) or (work is not None and work.ours)
         self._problems.job(job_id, "disk", told, ours=ours)
 

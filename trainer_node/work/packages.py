@@ -44,12 +44,12 @@ from .lanes import Lanes
 from .ordered import Ordered
 from .processors import Share
 
-TRIAL_S = 60.0
+DRY_RUN_S = 60.0
 """Seconds that the first step of a new job's program may take."""
-TRIALS_S = (4.0, 16.0, TRIAL_S)
+DRY_RUNS_S = (4.0, 16.0, DRY_RUN_S)
 """The same in each of its turns: one that takes longer is measured after those that take less."""
 MEASURED = 3
-"""How often a job that we have not taken up is measured again."""
+"""Further measurements of a job that we have not taken up."""
 
 Measure = Callable[[JobView, Package, float], CostEstimate]
 """Measures a job whose first step may take so many seconds. Raises as `cost_estimate.measure`."""
@@ -58,7 +58,7 @@ Apart = Callable[[Callable[[], Any]], Future[Any]]
 
 
 class Lost(Unavailable):
-    """The disk has lost a package, or damaged it: it is to be fetched again."""
+    """The disk has lost or damaged a package: it must be fetched again."""
 
 
 @dataclass(slots=True)
@@ -94,32 +94,32 @@ class Work:
     """The period that its package serves; `wait` is the budget for that."""
     wait: Budget | None = None
     left: str | None = None
-    """Why we have left the job to others, once that is told."""
+    """Reason for leaving the job to others, once that is reported."""
     short: str | None = None
     """Why there is no memory for the job."""
-    trials: int = 0
+    dry_runs: int = 0
     """Turns in which its first step took too long."""
     measured: int = 0
     measure_at: float = math.inf
     measures_at: float = 0.0
-    """When a job of ours is measured again that could not be."""
+    """Time of the next measurement of a job of ours that could not be measured."""
     again: Future[CostEstimate] | None = None
     """Another measurement of a job that we have not taken up."""
     ours: bool = False
-    """Whether we have something at stake in the job."""
+    """True if we have something at stake in the job."""
     share: Share = field(default_factory=Share)
-    """What its run has had of the processors, in all attempts."""
+    """Time that its run has had of the processors, in all attempts."""
 
     @property
     def here(self) -> bool:
-        """Whether its package is on disk, as far as we know."""
+        """True if its package is on disk, as far as we know."""
         package = self.package
         done = package is not None and package.done() and not package.cancelled()
         return done and package is not None and package.exception() is None
 
     @property
     def futures(self) -> tuple[Future[Any] | None, ...]:
-        """What goes on for the job, besides another measurement."""
+        """Work that runs for the job, besides another measurement."""
         return self.package, self.prepared, self.claim, self.restored
 
     @property
@@ -157,7 +157,7 @@ class Packages:
         self._apart, self._stop = apart, stop
         self._tensors, self._keeper, self._clock = tensors, keeper, clock
         self._strangers = Lanes(LANES, "package", clock=clock)
-        self._trials = Ordered("trial")
+        self._dry_runs = Ordered("dry-run")
         self._measures = ThreadPoolExecutor(1, thread_name_prefix="own measure")
 
     def fetching(self, work: Work) -> Future[Fetched] | None:
@@ -186,8 +186,8 @@ class Packages:
         do not slow one another down."""
         if work.ours:
             return self._measures.submit(self._prepare, work, math.inf)
-        limit_s = TRIALS_S[min(work.trials, len(TRIALS_S) - 1)]
-        return self._trials.submit(work.trials, partial(self._prepare, work, limit_s))
+        limit_s = DRY_RUNS_S[min(work.dry_runs, len(DRY_RUNS_S) - 1)]
+        return self._dry_runs.submit(work.dry_runs, partial(self._prepare, work, limit_s))
 
     def measured_again(self, work: Work, estimate: CostEstimate) -> CostEstimate:
         """Return what is known of a job's cost by now.
@@ -207,8 +207,8 @@ class Packages:
         if idle and work.measured < MEASURED and self._clock() >= work.measure_at:
             work.measured, work.measure_at = work.measured + 1, math.inf
             # NOTE: where it has no room now, it waits in no line: the job is measured already.
-            again = partial(self._prepare, work, TRIAL_S, waits=False)
-            work.again = self._trials.submit(len(TRIALS_S), again)
+            again = partial(self._prepare, work, DRY_RUN_S, waits=False)
+            work.again = self._dry_runs.submit(len(DRY_RUNS_S), again)
         return estimate
 
     def package(self, work: Work) -> Package:
@@ -228,8 +228,8 @@ class Packages:
     def too_long(self, work: Work) -> bool:
         """Note that a first step has taken its time; return whether it has another turn at once. Otherwise the job is
         to be refused, and is looked at again later."""
-        if work.trials < len(TRIALS_S) - 1:
-            work.trials += 1
+        if work.dry_runs < len(DRY_RUNS_S) - 1:
+            work.dry_runs += 1
             return True
         work.refused_until = self._clock() + again_s(work.job, work.measured)
         work.measured += 1
@@ -238,7 +238,7 @@ class Packages:
     def close(self) -> None:
         """Drop what has not begun. Waits for what is ours, and not for strangers."""
         self._strangers.close()
-        self._trials.close()
+        self._dry_runs.close()
         self._measures.shutdown(wait=True, cancel_futures=True)
 
     # ------------------------------------------------------------------ inside
@@ -278,11 +278,11 @@ class Packages:
         return Fetched(self.measuring(work) if work.prepared is None else None)
 
     def _prepare(self, work: Work, limit_s: float, *, waits: bool = True) -> CostEstimate:
-        """Measure a job. SAFETY: its memory is had for that long, and no longer. One in which we have a stake may run
+        """Measure a job. SAFETY: it has its memory for that long, and no longer. One in which we have a stake may run
         meanwhile."""
         ours = work.ours
         lent = self._tensors.lent(
-            work.job.id, beside=ours, trial=True, waits=waits, must=ours, lasts_s=limit_s
+            work.job.id, beside=ours, dry_run=True, waits=waits, must=ours, lasts_s=limit_s
         )
         with lent:
             return self._measure(work.job, self.package(work), limit_s)

@@ -1,7 +1,7 @@
 """Computations that share the processors, step by step: whoever has had least time goes first.
 
 INVARIANT: a new one begins within one step of any other, and one that takes t seconds waits for at most t seconds, and
-a step, of each that computes meanwhile. So who brings a long one keeps nobody else's short one waiting. What our stake
+a step, of each that computes meanwhile. So a long one keeps nobody else's short one waiting. What our stake
 rests on goes before all others, in the order in which it came: each of it was begun because it is in time behind those
 before it.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(eq=False)
 class Share:
-    """What a computation has had of the processors, in seconds; ``ours``: our stake rests on it."""
+    """Time that a computation has had of the processors, in seconds; ``ours``: our stake rests on it."""
 
     had_s: float = 0.0
     since: float = 0.0
@@ -25,7 +25,7 @@ class Share:
     came: int = 0
     """Its place among those with our stake."""
     leaves: bool = False
-    """Whether it is to stop: it waits for the processors no more."""
+    """True if it must stop: it no longer waits for the processors."""
 
     @property
     def rank(self) -> tuple[int, float]:
@@ -44,13 +44,13 @@ class Processors:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody waits."""
+        """True if anybody waits."""
         return bool(self._waiting)
 
     @contextlib.contextmanager
     def share(self, mine: Share | None = None) -> Iterator[Callable[[], bool]]:
-        """Wait for the processors, and have them. What it gives is to be called after each step: it lets others go
-        first, and returns whether ``mine`` was told to leave."""
+        """Wait for the processors, and have them. What it gives must be called after each step: it lets others go
+        first, and returns whether ``mine`` was asked to leave."""
         mine = Share() if mine is None else mine
         with self._changed:
             self._take(mine)
@@ -93,6 +93,6 @@ class Processors:
             if not mine.leaves and all(one.rank >= mine.rank for one in self._waiting):
                 return False
             self._give(mine)
-            # NOTE: one that leaves waits for nothing, and others go on while it writes its state.
+            # NOTE: one that leaves waits for nothing, and others continue while it writes its state.
             self._take(mine)
             return mine.leaves

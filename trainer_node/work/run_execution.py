@@ -1,4 +1,4 @@
-"""How a job's whole run is computed: its backend, its rounding logs, its measurement, and what is told of its progress.
+"""Execution of a job's whole run: its backend, its rounding logs, its measurement, and reports of its progress.
 
     _computes     the backend of the job's mode
     _log_source   our own logs, which the run writes, or those of the job's trainer, which it follows
@@ -8,7 +8,7 @@
 In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's logs, which are an input of
 the run: their runner ``follows``, and can begin once the job names the logs.
 
-When a run is computed, beside what, and for whom: `job_runner`.
+When a run is computed, together with what, and for whom: `job_runner`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..network.budget import Budget
 from ..network.fetcher import Fetcher
 from ..observe.metrics import Metrics
 from ..observe.pace import left_words, rate_words
-from ..observe.run_reports import Board, Report, Reporter, told_outputs
+from ..observe.run_reports import Board, Reporter, RunReport, told_outputs
 from ..run.checkpoints import StoredCheckpoints
 from ..run.cost_estimate import CostEstimate, measure
 from ..run.log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
@@ -51,14 +51,14 @@ from .packages import Work
 
 PROGRESS_S = 0.5
 """Least seconds between two reports of progress. A long run reports more rarely: each hundredth of its time so far."""
-MAX_TOLD = 100
+MAX_LOGGED = 100
 """Number of forged entries of a job's logs that are reported."""
 
 _log = structlog.get_logger(__name__)
 
 
 class RunExecution:
-    """Computes runs for `job_runner.JobRunner`, whose parameters these are. ``unkept`` returns who is told what the
+    """Computes runs for `job_runner.JobRunner`, whose parameters these are. ``unkept`` returns who receives what the
     disk refuses of a job's run (`Replay`), ``others_wait`` whether another run waits for the place of one that
     computes."""
 
@@ -173,7 +173,7 @@ class RunExecution:
         )
         reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
         if checkpoints.last:
-            # NOTE: a run that goes on is told of at once, and so is one that an earlier job has computed to its end.
+            # NOTE: a run that resumes is reported at once, and so is one that an earlier job has computed to its end.
             self._board.put(reporter.report({}, checkpoints.last))
         began = told = time.monotonic()
 
@@ -203,7 +203,7 @@ class RunExecution:
         _log.info("train.done", job=work.job.id, root=claim.root.hex(), states=checkpoints.kept)
         return claim, replay
 
-    def _show(self, report: Report) -> None:
+    def _show(self, report: RunReport) -> None:
         job, metrics = str(report.job), self._metrics
         metrics.set("steps_done", report.step, job)
         metrics.set("steps", report.steps, job)
@@ -213,21 +213,23 @@ class RunExecution:
 
 
 def reports(began: float, told: float, now: float) -> bool:
-    """Return whether the progress of a run is to be reported again; ``told``: when it was last. In seconds."""
+    """Return whether the progress of a run must be reported again; ``told``: when it was last. In seconds."""
     return now - told >= max(PROGRESS_S, (now - began) / 100)
 
 
-def _tell_ignored(job: int) -> Callable[[int, int, int], None]:
+def _log_ignored(job: int) -> Callable[[int, int, int], None]:
     """Return a function that logs each ignored entry of a job's logs. An honest trainer writes none.
 
-    SAFETY: a forger may put one into every node of every step, so `MAX_TOLD` bounds what we write to our disk.
+    SAFETY: a forger may put one into every node of every step, so `MAX_LOGGED` bounds what we write to our disk.
     """
     told = 0
 
     def tell(step: int, node: int, element: int) -> None:
         nonlocal told
         told += 1
-        if told <= MAX_TOLD:
-            _log.warning("log.forged", job=job, step=step, node=node, element=element, last=told == MAX_TOLD)
+        if told <= MAX_LOGGED:
+            _log.warning(
+                "log.forged", job=job, step=step, node=node, element=element, last=told == MAX_LOGGED
+            )
 
     return tell

@@ -2,7 +2,7 @@
 
     line      waits for a place; what was begun of it is on disk
     place     is in progress: the run has its tensors in memory, and shares the processors (`processors`) at each step
-    left      gave its place to another that has had less time, and goes on later from the state that it has kept
+    left      gave its place to another that has had less time, and continues later from the state that it has kept
 
 INVARIANT: a stranger's run takes from another no more time than the other takes itself, and some seconds: so a run of
 milliseconds is done though one of hours has begun. SAFETY: a run on which our stake rests waits for no place, and goes
@@ -29,11 +29,11 @@ PLACES = 4
 """Strangers' runs in progress at the same time: as many states are in memory."""
 SLICE_S = TURN_S
 """Seconds of the processors that a run has had more than another before it leaves its place to that one; and that it
-has had in its place before it leaves for who waits for its memory. NOTE: it writes its state, and reads it again."""
+has had in its place before it leaves for one that needs its memory. NOTE: it writes its state, and reads it again."""
 
 T = TypeVar("T")
 Act = Callable[[Callable[[], bool]], T]
-"""Computes; what it is given is to be called after each step, and returns whether to raise Interrupted."""
+"""Computes; what it is given must be called after each step, and returns whether to raise Interrupted."""
 
 
 @dataclass(eq=False)
@@ -43,9 +43,9 @@ class _Run:
     size_s: float
     future: Future[Any] = field(default_factory=Future)
     had_s: float = 0.0
-    """What it had had when it got its place."""
+    """Time that it had had when it got its place."""
     over: bool = False
-    """Whether nobody wants it any more."""
+    """True if nobody wants it any more."""
 
     @property
     def rank(self) -> tuple[int, float, float]:
@@ -79,7 +79,7 @@ class Runs:
 
     @property
     def wanted(self) -> bool:
-        """Whether a run waits for the processors, or for a place."""
+        """True if a run waits for the processors, or for a place."""
         return self._processors.wanted or bool(self._line)
 
     @property
@@ -109,7 +109,7 @@ class Runs:
             self._stop([run for run in (*self._line, *self._placed) if run.share is share])
 
     def close(self) -> None:
-        """Stop all after their steps, and wait for that. Nothing is to be submitted any more."""
+        """Stop all after their steps, and wait for that. Nothing may be submitted any more."""
         with self._ended:
             self._stop([*self._line, *self._placed])
             self._ended.wait_for(lambda: not self._placed)
@@ -125,7 +125,7 @@ class Runs:
         return len(self._strangers) < PLACES
 
     def _make_way(self, first: _Run | None) -> None:
-        """Let a stranger's run leave for the first in the line, or for who waits for memory."""
+        """Let a stranger's run leave for the first in the line, or for one that waits for memory."""
         strangers = self._strangers
         if not strangers or any(run.share.leaves for run in strangers):
             return
@@ -148,7 +148,7 @@ class Runs:
                 if run.future.cancel():
                     run.future.set_running_or_notify_cancel()
                 else:
-                    run.future.set_exception(Interrupted("it is not wanted any more"))
+                    run.future.set_exception(Interrupted("it is no longer wanted"))
 
     def _work(self, run: _Run) -> None:
         """Compute until the run is done, or leaves its place."""

@@ -1,6 +1,6 @@
 """Facts about a value before the program runs: the whole value, its range, or the numbers that occur in it.
 
-Operators are total: an index that does not exist gives zeros, and a target that is no class gives a loss of 0, where
+Operators are total: an index that does not exist gives zeros, and a target that is not a class gives a loss of 0, where
 PyTorch raises. So capture checks everything that can be known.
 """
 

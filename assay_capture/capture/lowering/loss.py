@@ -21,7 +21,7 @@ _NONE, _MEAN, _SUM = 0, 1, 2  # PyTorch's codes of a loss's reduction
 def _classes(c: Context, logp: Ref, target: Ref, ignore: int) -> tuple[Ref, Ref]:
     """Return the target of each example, i64 [N, 1], outside [0, C) if it is ignored; and arange(C).
 
-    NOTE: a target that is no class would give a loss of 0 where PyTorch raises, so known targets are checked here.
+    NOTE: a target that is not a class would give a loss of 0 where PyTorch raises, so known targets are checked here.
     """
     n, classes = logp.shape
     if classes <= 0 or n <= 0:

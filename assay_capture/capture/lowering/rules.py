@@ -1,6 +1,6 @@
 """Pass 3: each ATen operator of the traced graph becomes nodes of the operator set.
 
-The rules are in the modules beside this one, one function for each operator:
+The rules are in the modules next to this one, one function for each operator:
 
     @lowers("aten.mm.default")
     def mm(c: Context, a: Ref, b: Ref) -> Ref: ...
@@ -150,7 +150,7 @@ def dtype_of(dtype: torch.dtype) -> Dtype:
 
 
 def type_of(value: Any) -> TensorType | None:
-    """Return the type of a traced output, None if it is no tensor."""
+    """Return the type of a traced output, None if it is not a tensor."""
     if not isinstance(value, torch.Tensor):
         return None
     try:
@@ -238,7 +238,7 @@ def _is_computed(node: Any) -> bool:
 
 
 def _is_fresh(node: Any, write: torch.fx.Node) -> bool:
-    """Return whether the tensor written to is not read after the write, and is no view of another one.
+    """Return whether the tensor written to is not read after the write, and is not a view of another one.
 
     SAFETY: a write gives a new value here; whoever has the old one, or a view of it, would not see it.
     """
@@ -277,7 +277,7 @@ def _lifted(graph: torch.fx.GraphModule, name: str, builder: Builder) -> Ref:
     source = source_of(tensor)
     if source.read is None:
         raise Unsupported(
-            f"{name} is a tensor without values that is no buffer", "register it as a buffer of its module"
+            f"{name} is a tensor without values that is not a buffer", "register it as a buffer of its module"
         )
     return builder.constant(f"lifted.{name}", source)
 

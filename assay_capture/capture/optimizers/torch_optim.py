@@ -46,7 +46,7 @@ def as_optimizer(
         )
     if scheduler is not None:
         raise CaptureError(
-            f"a scheduler beside {type(optimizer).__name__}, which has a rate of its own; "
+            f"a scheduler for {type(optimizer).__name__}, which has a rate of its own; "
             "give the rates as a list with one number for each step, or use an optimizer of torch.optim"
         )
     return optimizer
@@ -62,7 +62,7 @@ def from_torch(
     """
     kind: Any = type(optimizer)
     # NOTE: a subclass that only sets options, as many libraries have, makes the steps of its parent. PyTorch wraps the
-    # method anew for each class.
+    # method again for each class.
     step = inspect.unwrap(kind.step)
     rule = next((_RULES[b] for b in kind.__mro__ if b in _RULES and inspect.unwrap(b.step) is step), None)
     if rule is None:

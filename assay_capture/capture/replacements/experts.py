@@ -46,15 +46,15 @@ def experts_forward(module: Any, x: Tensor, chosen: Tensor, weights: Tensor) -> 
         is_expert = flat.unsqueeze(-1) == torch.arange(count)
         before = is_expert.long().cumsum(0) - 1
         place = torch.where(is_expert, before, 0).sum(-1)
-        slot = torch.where((place < places) & (flat < count), flat * places + place, count * places)
-        # A slot's token, counted from 1; 0 is none. The last slot is for what is left out.
+        index = torch.where((place < places) & (flat < count), flat * places + place, count * places)
+        # The token at an index, counted from 1; 0: none. The last index is for what is left out.
         number = (torch.arange(tokens * k) // k + 1).float()
-        token = torch.zeros(count * places + 1).index_add(0, slot, number)[:-1].long()
+        token = torch.zeros(count * places + 1).index_add(0, index, number)[:-1].long()
         token = torch.where(token > tokens, 0, token)
     padded = torch.cat([x.new_zeros(1, x.shape[1]), x])
     y = _apply(module, padded.index_select(0, token).unflatten(0, (count, places)))
     rows = torch.cat([y.flatten(0, 1), y.new_zeros(1, y.shape[-1])])
-    taken = rows.index_select(0, slot).unflatten(0, (tokens, k))
+    taken = rows.index_select(0, index).unflatten(0, (tokens, k))
     result: Tensor = (taken * weights.unsqueeze(-1)).sum(1).to(x.dtype)
     return result
 

@@ -1,4 +1,4 @@
-"""Whether a program can follow TrainingArguments: each has a row in the table (`table`).
+"""Check of TrainingArguments: can a program follow them? Each has a row in the table (`table`).
 
 Nothing is ignored in silence: an argument that the table does not know is refused unless it has its default.
 """
@@ -40,5 +40,5 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether an option that is a dictionary holds nothing but empty values, as TrainingArguments fill them in."""
+    """Return whether an option that is a dictionary holds only empty values, as TrainingArguments fill them in."""
     return isinstance(value, Mapping) and not any(value.values())

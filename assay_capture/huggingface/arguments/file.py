@@ -91,7 +91,7 @@ def _read(path: Path) -> dict[Any, Any]:
         raise InvalidEncoding(
             f"{path} holds {kind}, not names with values; write lines such as learning_rate: 5e-5"
         )
-    # NOTE: YAML forbids this, and its library keeps the last value without a word.
+    # NOTE: YAML forbids this, and its library silently keeps the last value.
     for node in (root, *(value for _, value in root.value if isinstance(value, yaml.MappingNode))):
         for name, count in Counter(str(key.value) for key, _ in node.value).items():
             if count > 1:

@@ -68,7 +68,7 @@ REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     ),
     "resume_from_checkpoint": (
         (None, False, ""),
-        "a run starts anew; load the checkpoint into the model beforehand",
+        "a run starts again; load the checkpoint into the model beforehand",
     ),
     "parallelism_config": (
         (None,),

@@ -196,7 +196,7 @@ typedef struct {
     int64_t k;            // terms so far
 } filter;
 
-// Begin a chunk, after the total of the one before it is added; the first total is no sum.
+// Begin a chunk, after the total of the one before it is added; the first total is not a sum.
 static void next_chunk(filter *f) {
     for (int64_t b = 0; b < f->down * f->across; b++)
         for (int r = 0; r < ROWS; r++)

@@ -40,8 +40,8 @@ static inline void axes_offsets(const axes *a, int64_t begin, int64_t end, int64
 }
 
 // Find the axes of a reduction of x; `attr` is the count of its dimensions, then these. Neighbouring results
-// that have neighbouring elements are no axis: return their number, or 1. So either they are columns, or the
-// last reduced axis has stride 1, if there is one.
+// that have neighbouring elements are not an axis: return their number, or 1. So either they are columns, or
+// the last reduced axis has stride 1, if there is one.
 static inline int64_t axes_split(const tensor *x, const int64_t *attr, axes *kept, axes *reduced) {
     int64_t stride[MAX_RANK], step = 1;
     int is_reduced[MAX_RANK] = {0};

@@ -83,7 +83,7 @@ FN float from_bf16(uint16_t b) {
 FN uint16_t upper_half(float x, uint32_t bits) {
     return x != x ? 0x7FC0 : (uint16_t)(bits >> 16);
 }
-// Bits whose upper half is rounded to nearest, ties to even; a carry goes on into the exponent.
+// Bits whose upper half is rounded to nearest, ties to even; a carry continues into the exponent.
 FN uint32_t to_nearest_half(float x) {
     const uint32_t b = (uint32_t)bits_of(x);
     return b + 0x7FFF + ((b >> 16) & 1);

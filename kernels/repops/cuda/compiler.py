@@ -82,7 +82,7 @@ def cached(text: str, name: str, architecture: str) -> bytes:
 
 
 def _read(path: Path) -> bytes | None:
-    """Return the code of a cached file that begins with the code's hash, or None: a damaged file is compiled anew."""
+    """Return the code of a cached file that begins with the code's hash, or None: a damaged file is compiled again."""
     try:
         content = path.read_bytes()
     except OSError:

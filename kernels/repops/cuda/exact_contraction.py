@@ -30,7 +30,7 @@ def product(c: Contraction, call: Call, target: Target, operands: list[Word]) ->
 def product_again(
     c: Contraction, operands: list[Word], target: Target, few: int, open_: Ref, sums: Word
 ) -> tuple[list[Launch], int]:
-    """Return launches that multiply those tiles of a product anew of which more than `few` elements are open, and
+    """Return launches that multiply those tiles of a product again of which more than `few` elements are open, and
     resolve what is open then; and the bytes that they need at `sums`. `open_`: those elements of each tile."""
     chunks, tile = ceil_div(c.k, CHUNK), TILES[0]
     runs = ceil_div(chunks, CHUNKS_AT_ONCE)

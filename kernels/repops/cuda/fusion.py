@@ -236,7 +236,7 @@ class FusedKernel:
 
     @property
     def _first(self) -> str:
-        """Whether this is the thread that stores what a row has once."""
+        """Return whether this thread stores the values that a row has once."""
         return "lane == 0" if self._blocks == 1 else "thread_index() == 0"
 
     def _is_total(self, instruction: Any) -> bool:

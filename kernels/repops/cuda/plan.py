@@ -106,7 +106,7 @@ def elements(shape: Shape) -> int:
 
 
 def grid(items: int, per_block: int, target: Target, waves: int = 32) -> int:
-    """Return the number of blocks of a grid-stride loop: one a piece, at most `waves` for each multiprocessor."""
+    """Return the number of blocks of a grid-stride loop: one per piece, at most `waves` for each multiprocessor."""
     return max(1, min(ceil_div(items, per_block), target.multiprocessors * waves))
 
 

@@ -1,7 +1,7 @@
 """Finds the CUDA sources and expands each to one self-contained text.
 
 In the source tree they are kernels/cuda/*.cu, and the parts shared with C are in kernels/csrc/shared. An installed
-package has all of them beside this file.
+package has all of them next to this file.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def to_f64(x: F32, space: Workspace) -> F64Matrix:
     """
     if x.ndim < 2 or x.dtype != np.float32 or (x.strides[-1] != 4 and x.shape[-1] > 1 and x.size):
         raise ShapeError(
-            "to_f64: x is no float32 array of rank 2 or more with contiguous rows", shape=x.shape
+            "to_f64: x is not a float32 array of rank 2 or more with contiguous rows", shape=x.shape
         )
     *batch, m, n = x.shape
     wide = F64Matrix(*map(space.array, (x.shape, (*batch, m), (*batch, n))))

@@ -131,14 +131,14 @@ def log_softmax_grad(o: Ops[Value], grad: Value, y: Value) -> Value:
 def cross_entropy(o: Ops[Value], x: Value, target: Value, classes: Value) -> Value:
     """Return losses f32 [N, 1] of logits x f32 [N, C] for targets i64 [N, 1]; `classes` is arange(C).
 
-    A target outside [0, C) is no class and has loss 0 (torch's ignore_index).
+    A target outside [0, C) is not a class and has loss 0 (torch's ignore_index).
     """
     chosen = o.eq(classes, target)
     return o.neg(_row_sum(o, o.where(chosen, log_softmax(o, x), o.scalar(0.0))))
 
 
 def cross_entropy_grad(o: Ops[Value], grad: Value, x: Value, target: Value, classes: Value) -> Value:
-    """Return the gradient of x, f32 [N, C], given that of the losses, f32 [N, 1]; 0 where the target is no class."""
+    """Return the gradient of x, f32 [N, C], given that of the losses, f32 [N, 1]; 0 where the target is not a class."""
     zero = o.scalar(0.0)
     chosen = o.where(o.eq(classes, target), o.scalar(1.0), zero)
     counted = _row_max(o, chosen)  # 1 if the target is a class

@@ -1,4 +1,4 @@
-"""When and where the values of an expression that is a single pass over rows are computed, for every fused executor.
+"""Time and place of the values of an expression that is a single pass over rows, for every fused executor.
 
 These can be fused: elementwise operators (`where` and `cast` among them), scalar constants, and `sum` or `amax` over
 the last dimension with keepdim. All values broadcast to one shape, the domain. Its last dimension is the row; there a

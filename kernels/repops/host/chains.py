@@ -1,4 +1,4 @@
-"""An element's chain of steps (docs/adjudication.md, section 2), computed by kernels/csrc/chain at about 10^8 steps a
+"""An element's chain of steps (docs/adjudication.md, section 2), computed by kernels/csrc/chain at about 10^8 steps per
 second; the readable rules reach 10^4 to 10^5.
 
 Only the operators whose chains can be long are here. Every other operator has a single step.
@@ -27,7 +27,7 @@ EXACT_BYTES = 96
 
 
 class Sums(IntEnum):
-    """What the state of a sum of floats is, which depends on the arithmetic. Numbers of `chain_sums` in chain.h."""
+    """Kinds of state of a sum of floats, which depend on the arithmetic. Numbers of `chain_sums` in chain.h."""
 
     ORDERED = 0
     """repops-f32: rounded sums, in a fixed order."""

@@ -18,9 +18,9 @@ from .cpu import Bound
 from .library import LIBRARY
 
 NANOSECONDS_A_TERM = 16.0
-"""What a term of a contraction costs at most on one core, where the operands are chosen so that every element is summed
+"""Highest cost of a term of a contraction on one core, where the operands are chosen so that every element is summed
 without rounding: 4 to 6 measured on a quiet core, 10 on one that is shared (benchmarks/exact.py), some 130 times the
-usual cost. Sums of fewer than 64 terms cost up to a microsecond an element besides. A limit of effort must allow for
+usual cost. Sums of fewer than 64 terms cost up to a microsecond per element besides. A limit of effort must allow for
 it."""
 
 

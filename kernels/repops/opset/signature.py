@@ -41,7 +41,7 @@ Rule = Callable[[Sequence[Spec], Any], list[Spec]]
 
 
 class Arithmetic(Enum):
-    """What an operator on f32 rounds, and whether an order or a library is free."""
+    """Roundings of an operator on f32, and whether an order or a library is free."""
 
     SUM = "sum"  # sum, contractions, scatter_add: any order
     ELEMENTARY = "elementary"  # below any library within 4 ulps
@@ -106,7 +106,7 @@ class Op:
         return self.args.split()
 
     def arithmetic_of(self, first: Dtype | None, attrs: Attrs) -> Arithmetic:
-        """What is rounded where the first input has that dtype: nothing where no f32 is computed."""
+        """Return what is rounded where the first input has that dtype: nothing where no f32 is computed."""
         if self.name == "cast":
             rounds = first == Dtype.I64 and attrs["dtype"] == Dtype.F32
         elif self.arithmetic is Arithmetic.SINGLE or self.name == "sum":

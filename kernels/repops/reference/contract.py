@@ -29,7 +29,7 @@ Total = Callable[[Shape, int, Tap], Array]
 
 def contraction(operator: Callable[..., Array], total: Callable[[Dtype], Total]) -> Callable[..., Array]:
     """Return an operator on factors of f32 or bf16. `total(dtype)` gives f32 values that are already of that dtype, or
-    are to be rounded to it."""
+    must be rounded to it."""
 
     def apply(a: Array, b: Array, **attrs: Any) -> Array:
         if a.dtype != NUMPY_DTYPE[BF16]:

@@ -60,7 +60,7 @@ def to_bf16(x: Array) -> Array:
     """Round f32 to bf16: to nearest, ties to even.
 
     The upper half of the bits is the value rounded towards zero, also of a subnormal. Adding half a unit of its last
-    place, less one in the last place of f32 if it is even, carries into it where the value is to be rounded up; a carry
+    place, less one in the last place of f32 if it is even, carries into it where the value must be rounded up; a carry
     out of the largest finite value gives infinity.
     """
     bits = np.ascontiguousarray(x).view(np.uint32)

@@ -23,7 +23,7 @@ Tensor = torch.Tensor
 Composite = Callable[..., Any]
 
 _UPDATES = (composites.sgd, composites.momentum_sgd, composites.adam)
-"""Composites of `optim`, which writes their results in place; they are no operators."""
+"""Composites of `optim`, which writes their results in place; they are not operators."""
 
 
 def _register(function: Composite) -> None:

@@ -88,7 +88,7 @@ def _make_fake(row: Op) -> Callable[..., Any]:
 
 
 def static_spec(tensor: torch.Tensor, where: str) -> Any:
-    """Return the spec with plain ints: a compiler fixes symbolic dimensions here and compiles each shape anew."""
+    """Return the spec with plain ints: a compiler fixes symbolic dimensions here and compiles each shape again."""
     dtype, shape = bridge.spec_of(tensor, where)
     return dtype, tuple(int(dim) for dim in shape)
 

@@ -255,7 +255,7 @@ def test_a_little_language_model_trains_as_in_torch() -> None:
 
 
 class Odd(nn.Module):
-    """Tied weights, an unused layer, a read-only buffer, a tensor that is no buffer, slices and a concatenation."""
+    """Tied weights, an unused layer, a read-only buffer, a tensor that is not a buffer, slices and a concatenation."""
 
     def __init__(self) -> None:
         super().__init__()

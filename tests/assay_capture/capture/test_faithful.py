@@ -296,7 +296,9 @@ class Centred(nn.Module):
 
 
 def test_state_in_a_plain_tensor_is_refused() -> None:
-    with pytest.raises(Unsupported, match=r"writes to a tensor that is no parameter or buffer.*register it"):
+    with pytest.raises(
+        Unsupported, match=r"writes to a tensor that is not a parameter or buffer.*register it"
+    ):
         capture(Centred(), cross_entropy, SGD(0.1), DATA, ORDER)
 
 

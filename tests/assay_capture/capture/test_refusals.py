@@ -237,7 +237,7 @@ def test_the_loss_has_no_module_path() -> None:
 
 BAD_INPUTS: dict[str, tuple[dict[str, Any], str]] = {
     "float64 data": ({"x": X.astype(np.float64)}, "torch.float64 is not in the operator set"),
-    "a target that is no class": ({"y": CLASSES + 3}, "targets from 3 to 3 for 3 scores"),
+    "a target that is not a class": ({"y": CLASSES + 3}, "targets from 3 to 3 for 3 scores"),
     "a negative target": ({"y": CLASSES - 7}, "targets from -7"),
     "lengths that differ": ({"y": CLASSES[:-1]}, "as many examples each"),
     "data that is not finite": ({"x": X + np.float32(np.nan)}, "data x holds values that are not finite"),

@@ -73,7 +73,7 @@ def test_capture_takes_an_optimizer_of_torch() -> None:
 def test_what_is_no_optimizer_is_refused() -> None:
     with pytest.raises(CaptureError, match="optimizer is str; give one of"):
         build(recipe(module(), optimizer="adam"))
-    with pytest.raises(CaptureError, match="a scheduler beside SGD"):
+    with pytest.raises(CaptureError, match="a scheduler for SGD"):
         build(recipe(module(), optimizer=SGD(0.1), scheduler=object()))
 
 

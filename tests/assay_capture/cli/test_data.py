@@ -107,7 +107,7 @@ def test_text_and_images(assay: Assay) -> None:
         (("arrays.npz", "."), "holds 'arrays.npz' already"),
         (("text.txt", "new", "--size", "4x4"), "--size does not apply to text"),
         (("text.txt", "new", "--round"), "--round does not apply to text"),
-        ((".", "new", "--size", "4"), "no size; write height x width"),
+        ((".", "new", "--size", "4"), "not a size; write height x width"),
         (("nowhere.txt", "new"), "nowhere.txt"),
     ],
 )

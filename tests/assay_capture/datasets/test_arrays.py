@@ -178,7 +178,7 @@ def test_safetensors_that_lie_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../x", "a b", ".x", "x" * 65, "é"])
 def test_a_name_that_is_not_plain_is_refused(name: str, tmp_path: Path) -> None:
     npz(tmp_path / "a.npz", **{name: member(ONES)})
-    with pytest.raises(InvalidInput, match="no name of a tensor"):
+    with pytest.raises(InvalidInput, match="not a name of a tensor"):
         read_arrays(tmp_path / "a.npz")
 
 

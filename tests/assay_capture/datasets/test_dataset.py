@@ -109,7 +109,7 @@ BAD_TENSORS: dict[str, tuple[dict[str, Any], str]] = {
         r"1 values that are not finite, the first at \[2, 1\]",
     ),
     "another dtype": ({"x": X.astype(np.float64)}, "float64"),
-    "a bad name": ({"x/y": X}, "no name of a tensor"),
+    "a bad name": ({"x/y": X}, "not a name of a tensor"),
 }
 
 

@@ -90,13 +90,13 @@ def test_a_bomb_is_refused_by_what_it_declares(folder: Path) -> None:
 )
 def test_a_file_that_is_no_image_is_refused(content: bytes, folder: Path) -> None:
     (folder / "cat" / "bad.png").write_bytes(content)
-    refused(folder, r"bad\.png is no readable image")
+    refused(folder, r"bad\.png is not a readable image")
 
 
 def test_a_truncated_image_is_refused(folder: Path) -> None:
     file = folder / "cat" / "3.png"
     file.write_bytes(file.read_bytes()[:-40])
-    refused(folder, "no readable image")
+    refused(folder, "not a readable image")
 
 
 def test_links_and_folders_in_a_class_are_refused(folder: Path, tmp_path: Path) -> None:

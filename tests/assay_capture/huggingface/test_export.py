@@ -247,7 +247,7 @@ def test_the_card_says_what_is_known_and_what_is_not(tmp_path: Path) -> None:
 
 def test_what_is_no_model_of_the_library_is_refused(tmp_path: Path) -> None:
     bundle, state = story()
-    with pytest.raises(InvalidInput, match="no model of transformers or peft"):
+    with pytest.raises(InvalidInput, match="not a model of transformers or peft"):
         export(replace(bundle, extras={}), state, tmp_path / "out", KNOWN)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "file").touch()

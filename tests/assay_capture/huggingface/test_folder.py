@@ -202,7 +202,7 @@ def test_a_folder_without_a_tokenizer_or_a_configuration_is_refused(tmp_path: Pa
     with pytest.raises(InvalidInput, match=r"model holds no tokenizer.*save_pretrained"):
         Source(folder, "causal-lm", []).recipe()
     (folder / "config.json").write_text("{")
-    with pytest.raises(InvalidEncoding, match=r"config\.json is no JSON.*save_pretrained"):
+    with pytest.raises(InvalidEncoding, match=r"config\.json is not JSON.*save_pretrained"):
         Source(folder, "causal-lm", []).recipe()
     (folder / "config.json").unlink()
     with pytest.raises(InvalidInput, match=r"model holds no config\.json"):
@@ -359,7 +359,7 @@ def test_adapters_as_they_are_asked_for() -> None:
         (("--hf", "m", "--task", "causal-lm", "--data", "x", "gpt2-tiny", "job"), "there is no recipe"),
         (("--hf", "m", "--task", "x", "--data", "x", "job"), "choose causal-lm"),
         (("--hf", "m", "--task", "causal-lm", "--data", "x", "--lr", "1", "job"), "use --arguments"),
-        (("--hf", "m", "--task", "causal-lm", "--data", "x", "job"), "m is no folder"),
+        (("--hf", "m", "--task", "causal-lm", "--data", "x", "job"), "m is not a folder"),
         (("--task", "causal-lm", "gpt2-tiny", "job"), "add --hf"),
         (("gpt2-tiny",), "name the folder"),
     ],

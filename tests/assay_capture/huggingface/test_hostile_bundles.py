@@ -66,7 +66,7 @@ def test_the_card_says_what_was_left_out(tmp_path: Path) -> None:
     bundle, state = story()
     config = json.loads(bundle.extras["config.json"]) | {"auto_map": {"AutoConfig": "evil.Evil"}}
     files = with_files(config__json=json.dumps(config).encode(), tokenizer_config__json=b"[" * 100_000)
-    with pytest.raises(InvalidEncoding, match=r"tokenizer_config\.json of the bundle is no JSON"):
+    with pytest.raises(InvalidEncoding, match=r"tokenizer_config\.json of the bundle is not JSON"):
         export(files, state, tmp_path / "deep", KNOWN)
     export(with_files(config__json=json.dumps(config).encode()), state, tmp_path / "out", KNOWN)
     assert "auto_map" not in json.loads((tmp_path / "out" / "config.json").read_text())

@@ -43,7 +43,7 @@ def seeds(folder: Path) -> Any:
 
 
 def last_token(folder: Path) -> Any:
-    """A decoder that classifies by its last token that is no padding."""
+    """A decoder that classifies by its last token that is not padding."""
     config = hf.GPT2Config(
         n_layer=1, n_embd=32, n_head=4, n_positions=32, vocab_size=32, pad_token_id=0,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,

@@ -1,4 +1,4 @@
-"""Losses of one's own: what they may read, and entries of batches that are no tensors."""
+"""Losses of one's own: what they may read, and entries of batches that are not tensors."""
 
 from __future__ import annotations
 

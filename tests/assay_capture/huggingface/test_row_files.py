@@ -39,11 +39,11 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("x.txt", b"a", "rows are read from .jsonl"),
-        ("x.jsonl", b"[1]\n", "line 1 is no object"),
+        ("x.jsonl", b"[1]\n", "line 1 is not an object"),
         (
             "x.jsonl",
             b'{"text": "a"}\n{"text\n',
-            "line 2 is no JSON: EOF while parsing a string at character 6; write",
+            "line 2 is not JSON: EOF while parsing a string at character 6; write",
         ),
         ("x.jsonl", '{"text": "a"}'.encode("utf-16"), "UTF-16 or UTF-32.*save it as UTF-8"),
         ("x.jsonl", '{"text": "a"}'.encode("utf-16-le"), "UTF-16 or UTF-32.*save it as UTF-8"),
@@ -52,8 +52,8 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
         ("x.csv", b"text\na,b\n", "line 2 has more cells than the 1"),
         ("x.jsonl", b"[" * 100_000, "line 1"),
         ("x.jsonl", b"\n", "no rows in"),
-        ("x.csv", b"text\n\xff\xfe\n", "is no CSV in UTF-8"),
-        ("x.parquet", b"PAR1", "no Parquet file"),
+        ("x.csv", b"text\n\xff\xfe\n", "is not CSV in UTF-8"),
+        ("x.parquet", b"PAR1", "not a Parquet file"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(name: str, content: bytes, words: str, tmp_path: Path) -> None:
@@ -106,5 +106,5 @@ def test_a_folder_that_names_files_elsewhere_is_refused(name: Any, tmp_path: Pat
     datasets.Dataset.from_list([{"text": "a"}]).save_to_disk(tmp_path / "folder")
     state = tmp_path / "folder" / "state.json"
     state.write_text(json.dumps(json.loads(state.read_text()) | {"_data_files": [{"filename": name}]}))
-    with pytest.raises(InvalidEncoding, match="no folder written by"):
+    with pytest.raises(InvalidEncoding, match="not a folder written by"):
         read_rows([tmp_path / "folder"], "masked-lm")

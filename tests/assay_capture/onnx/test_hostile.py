@@ -103,14 +103,16 @@ def test_data_beside_the_model_is_read(folder: Path) -> None:
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(folder: Path, location: str) -> None:
-    refused(external(location), folder, "only files in the model's own folder|no plain file beside the model")
+    refused(
+        external(location), folder, "only files in the model's own folder|not a plain file next to the model"
+    )
 
 
 def test_links_are_not_followed(folder: Path) -> None:
     (folder / "link.bin").symlink_to(folder.parent / "secret.bin")
     (folder / "linked").symlink_to(folder.parent)
-    refused(external("link.bin"), folder, "no plain file beside the model")
-    refused(external("linked/secret.bin"), folder, "no plain file beside the model")
+    refused(external("link.bin"), folder, "not a plain file next to the model")
+    refused(external("linked/secret.bin"), folder, "not a plain file next to the model")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_bytes_beyond_the_file_or_the_tensor_are_refused(folder: Path, offset: i
 
 
 def test_an_offset_that_is_no_number_is_refused(folder: Path) -> None:
-    refused(external("weights.bin", **cast(dict[str, Any], {"offset": "x"})), folder, "no number")
+    refused(external("weights.bin", **cast(dict[str, Any], {"offset": "x"})), folder, "not a number")
 
 
 # ---------------------------------------------------------------------------------------------------------- tensors

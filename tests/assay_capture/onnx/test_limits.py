@@ -27,7 +27,7 @@ def test_dropout_is_drawn_although_the_mask_has_a_name(tmp_path: Path) -> None:
     graph = read(save(model_of(case, {1, 2}), tmp_path), OPERATORS.__contains__)
     x = torch.ones(50, 50)
     assert 0.3 < (OnnxModule(graph).train()(x) == 0).float().mean() < 0.7
-    with pytest.raises(Unsupported, match="'y1', an output beside the first that has no rule"):
+    with pytest.raises(Unsupported, match="'y1', an output after the first, which has no rule"):
         OnnxModule(graph, output="y1")(x)
 
 
@@ -64,7 +64,7 @@ def test_a_node_that_lies_is_refused(name: str, tmp_path: Path) -> None:
 
 def test_an_output_that_has_no_rule_cannot_be_read(tmp_path: Path) -> None:
     nodes = [helper.make_node("Dropout", ["x"], ["h", "m"]), helper.make_node("Not", ["m"], ["y"])]
-    refused(linear(nodes=nodes), tmp_path, "'m', an output beside the first", Unsupported)
+    refused(linear(nodes=nodes), tmp_path, "'m', an output after the first", Unsupported)
 
 
 TENSORS: dict[str, tuple[TensorProto, str]] = {
@@ -86,5 +86,5 @@ def test_a_tensor_beyond_a_limit_is_refused(name: str, tmp_path: Path) -> None:
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     """Opening it would wait for somebody who writes to it."""
     os.mkfifo(tmp_path / "model.onnx")
-    with pytest.raises(InvalidInput, match="is no file of at most"):
+    with pytest.raises(InvalidInput, match="is not a file of at most"):
         load(tmp_path / "model.onnx")

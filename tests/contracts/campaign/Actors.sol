@@ -160,7 +160,7 @@ abstract contract Actors is People {
         bytes32 truth = rootOf(TRUTH);
         bool lost;
         for (uint256 i = 0; i < groups.length; ++i) {
-            // NOTE: a refutation may have the root of the truth, and is no claim of it.
+            // NOTE: a refutation may have the root of the truth, and is not a claim of it.
             if (groups[i].root != truth || groups[i].refutes != 0) continue;
             uint256 speakers = groups[i].members.length - groups[i].spokesman;
             lost = groups[i].spokesman != 0;

@@ -156,7 +156,7 @@ contract KulischTest is Base {
         this.addTerms(new bytes(20));
     }
 
-    /// @dev Bytes before and after the terms in memory are no terms.
+    /// @dev Bytes before and after the terms in memory are not terms.
     function testFuzz_neighboursInMemory(uint256[6] memory f, uint256 noise) public pure {
         bytes memory terms = _pack(f);
         assembly ("memory-safe") {

@@ -46,7 +46,7 @@ contract RefutationsTest is Refuters {
         refute(job, 2, 8, 7);
         winByDefault(job, 7);
         challenge(job, person(3), 7);
-        eq(matchOf(job, 7), 0, "it plays nobody: a refutation is no claim of its root");
+        eq(matchOf(job, 7), 0, "it plays nobody: a refutation is not a claim of its root");
         vm.warp(jobs.jobOf(job).challengeEnd + PERIOD);
         finalize(job);
         eq(jobs.jobOf(job).acceptedRoot, root(7), "the right root");

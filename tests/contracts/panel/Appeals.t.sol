@@ -162,7 +162,7 @@ contract AppealsTest is Heard {
         tryHonestly(id, 7, 8);
         _decided(2, Reason.Operator);
         _in(HearingPhase.Done);
-        eq(_bond(0), BOND, "a vote that was no verdict costs nothing");
+        eq(_bond(0), BOND, "a vote that was not a verdict costs nothing");
         _free(0);
     }
 

@@ -151,7 +151,7 @@ contract VotesTest is Market {
         pass(1);
         _refused(7, signed, IPanel.PeriodOver.selector);
         refuses(IPanel.WrongHearingPhase.selector);
-        panel.proceed(hearingId, s); // silence is no verdict
+        panel.proceed(hearingId, s); // silence is not a verdict
         panel.escalate(hearingId, s, d);
         eq(uint256(phaseOf(id)), uint256(HearingPhase.Trial), "the court judges");
         _refused(7, signed, IPanel.WrongHearingPhase.selector);

@@ -69,7 +69,7 @@ def test_what_has_a_log_is_what_the_definition_says(rounding: Rounding, count: i
 
 
 def check_state(case: Case, inputs: Sequence[np.ndarray], index: tuple[int, ...], state: bytes) -> None:
-    """Check that sum and magnitude are exact, absent taps are no terms, and the smallest term is that of values."""
+    """Check that sum and magnitude are exact, absent taps are not terms, and the smallest term is that of values."""
     terms = exact.terms_of(case.name, inputs, case.attrs, index)
     sums = Sums.decode(state, case.name in ADDITIONS)
     assert sums.terms == len(terms)

@@ -82,7 +82,7 @@ def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, index: Index) -> li
             rows = src.reshape(idx.size, *base.shape[1:])
             met = np.flatnonzero(idx.reshape(-1) == row)
             return [(float(base[index]), 1.0), *((float(rows[(p, *rest)]), 1.0) for p in met)]
-    raise InvalidInput(f"{name} of {len(inputs)} inputs is no sum of products")
+    raise InvalidInput(f"{name} of {len(inputs)} inputs is not a sum of products")
 
 
 def truth_of_element(

@@ -16,7 +16,7 @@ from repops.opset import BF16, Arithmetic
 from repops.tensors import NUMPY_DTYPE
 
 from referee_py.rounding import Bounds, Evaluation, Log, Rounding, arithmetic, evaluate
-from referee_py.rounding.terms import terms_of
+from referee_py.rounding.summands import summands_of
 
 from . import exact
 
@@ -226,9 +226,9 @@ def evaluations(case: Case, bounds: Bounds, rng: np.random.Generator) -> Iterato
 @np.errstate(invalid="ignore")
 def all_terms(case: Case, elements: int) -> np.ndarray:
     """Return float64 [elements, slots]: the exact products of every element."""
-    terms = terms_of(case.name, case.inputs, case.attrs, np.arange(elements))
+    terms = summands_of(case.name, case.inputs, case.attrs, np.arange(elements))
     return (
-        terms.take(np.arange(elements), 0, int(terms.slots.max(initial=0))) if elements else np.zeros((0, 0))
+        terms.take(np.arange(elements), 0, int(terms.links.max(initial=0))) if elements else np.zeros((0, 0))
     )
 
 

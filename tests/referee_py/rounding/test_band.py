@@ -80,7 +80,7 @@ def test_who_is_in_the_band() -> None:
     narrow, wide = band(x, np.full(6, q / 8), 32)
     assert wide.all()
     assert not narrow.any()
-    assert not np.any(band(x, np.zeros(6), 32)), "a tie that every order has is no freedom"
+    assert not np.any(band(x, np.zeros(6), 32)), "a tie that every order has is not a freedom"
 
 
 def near_midpoints(rng: np.random.Generator, b: int, shape: tuple[int, ...]) -> tuple[np.ndarray, Radius]:

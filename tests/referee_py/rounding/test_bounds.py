@@ -17,7 +17,7 @@ from referee_py.errors import InvalidInput
 from referee_py.rounding import Bounds, Rounding, arithmetic, evaluate, truth
 from referee_py.rounding.bounds import MAX_TERMS, U, factor, gamma
 from referee_py.rounding.evaluate import CONTRACTIONS, ELEMENTARY, has_log
-from referee_py.rounding.terms import terms_of
+from referee_py.rounding.summands import summands_of
 
 from . import exact
 from .operators import (
@@ -54,7 +54,7 @@ def check_sums(case: Case, rng: np.random.Generator, bounds: Bounds) -> int:
     value, magnitude = (
         v.sum(axis=1) if terms.shape[1] else np.zeros(size, int) for v in (terms, np.abs(terms))
     )
-    counts = terms_of(case.name, case.inputs, case.attrs, np.arange(size)).counts
+    counts = summands_of(case.name, case.inputs, case.attrs, np.arange(size)).counts
     ratios = [gamma(int(n), bounds) for n in counts]
     numerators, denominators = (np.array(part, dtype=object) for part in zip(*ratios, strict=True))
     limit = several[0].radius.array(shape).reshape(-1)

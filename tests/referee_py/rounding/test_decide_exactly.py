@@ -30,7 +30,7 @@ from referee_py.rounding import (
 from referee_py.rounding.elementary import bracket
 from referee_py.rounding.entries import WRITTEN
 from referee_py.rounding.grid import Ball, Toward, to_grid
-from referee_py.rounding.terms import terms_of
+from referee_py.rounding.summands import summands_of
 
 from . import exact
 from .operators import PLAIN, convolutions, elementary, empty_and_single
@@ -125,11 +125,11 @@ def test_terms_are_those_that_are_to_be_read() -> None:
     for case in cases:
         (want,) = reference.execute(case.name, case.inputs, case.attrs)
         positions = np.arange(want.size)
-        terms = terms_of(case.name, case.inputs, case.attrs, positions)
+        terms = summands_of(case.name, case.inputs, case.attrs, positions)
         total = np.zeros(want.size)
-        for start in range(0, int(terms.slots.max(initial=0)), 3):
+        for start in range(0, int(terms.links.max(initial=0)), 3):
             total += terms.take(
-                positions, start, start + 3 if start + 3 < terms.slots.max() else terms.slots.max()
+                positions, start, start + 3 if start + 3 < terms.links.max() else terms.links.max()
             ).sum(1)
         assert np.array_equal(total, want.reshape(-1)), case
         for position, index in enumerate(np.ndindex(*want.shape)):
@@ -248,9 +248,9 @@ def test_what_has_no_exact_value_is_refused() -> None:
         exact.exact_value([(math.inf, 1.0)])
     with pytest.raises(InvalidInput, match="operand is nan"):
         exact.radius([(1.0, math.nan)], Bounds.PROVEN)
-    with pytest.raises(InvalidInput, match="no sum of products"):
+    with pytest.raises(InvalidInput, match="not a sum of products"):
         exact.terms_of("exp", [np.zeros(1)], {}, (0,))
-    with pytest.raises(InvalidInput, match="no sum of products"):
-        terms_of("exp", [np.zeros(1)], PLAIN, np.array([0]))
+    with pytest.raises(InvalidInput, match="not a sum of products"):
+        summands_of("exp", [np.zeros(1)], PLAIN, np.array([0]))
     with pytest.raises(InvalidInput, match="at least 0"):
         exact.admissible(Fraction(1), 32, Fraction(-1))

@@ -118,7 +118,7 @@ def test_sparse_bytes_that_no_log_has_are_refused(data: bytes, why: str) -> None
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (bytes([121]), "five digits a byte make 2"),
+        (bytes([121]), "five digits per byte make 2"),
         (bytes([121, 121]), "a count follows"),
         (bytes([121, 243, 0]), "byte 1 is 243"),
         (bytes([121, 242, 0]), "digits after the last of 9"),

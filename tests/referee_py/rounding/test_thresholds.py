@@ -64,7 +64,7 @@ def test_directions_the_other_way_are_ignored_and_told_of() -> None:
 def test_terms_by_shape_are_as_many_as_there_are_slots(b: int) -> None:
     """Compared with the terms that `decide_exactly` gathers; an element has fewer where taps are absent."""
     from referee_py.rounding.evaluate import ELEMENTARY
-    from referee_py.rounding.terms import terms_of
+    from referee_py.rounding.summands import summands_of
 
     seen = set()
     for case in cases(np.random.default_rng(1), b):
@@ -74,7 +74,7 @@ def test_terms_by_shape_are_as_many_as_there_are_slots(b: int) -> None:
         if case.name in ELEMENTARY:
             assert found == 1
         elif size:
-            counts = terms_of(case.name, case.inputs, case.attrs, np.arange(size)).counts
+            counts = summands_of(case.name, case.inputs, case.attrs, np.arange(size)).counts
             assert counts.max() <= found, case
             if case.attrs.get("padding", (0, 0)) == (0, 0) and case.name in ("sum", "mm", "bmm", "conv2d"):
                 assert counts.max() == found, case

@@ -16,7 +16,7 @@ from assay_lab.names import Fault
 from referee_py.commit import Record, Tag, Tree
 from referee_py.execute import Executor, RunClaim
 from tests.trainer_node.cli.growing import growing
-from trainer_node.audit.engine import Report
+from trainer_node.audit.engine import IntervalReport
 from trainer_node.audit.interval import Finding, Verdict
 from trainer_node.audit.location import Location
 from trainer_node.audit.published import PublishedRun
@@ -81,9 +81,7 @@ def publish(
     kind = type("Lying", (_Lying,), {"step": lie})
     if odd:
         kind = type("Odd", (_Odd,), {"odd": odd, "twist": None if twist is None else staticmethod(twist)})
-    with open_run(
-        folder, terms, "repops-f32", resume=False, keep_s=60, retention=Retention(every=1)
-    ) as opened:
+    with open_run(folder, terms, "repops-f32", resume=False, keep_s=60, keeps=KeepRule(every=1)) as opened:
         replay = kind(package, backend_of("cpu"), opened.store, opened)
         opened.publish(bundle, replay.train(due=opened.due))
     return folder
@@ -97,7 +95,7 @@ def signed(run: PublishedRun, account: LocalAccount, interval: int, **places: in
     """Return a receipt that nobody has computed: a MATCH, or with places where the runs part."""
     verdict = Verdict.DIFFERS if places else Verdict.MATCH
     finding = replace(Finding(interval, *run.span(interval), verdict), **places)  # type: ignore[arg-type]
-    receipt = receipt_of(run, Report.of(run, "cpu", finding), account.address)
+    receipt = receipt_of(run, IntervalReport.of(run, "cpu", finding), account.address)
     assert receipt is not None
     return Signed.by(account, receipt)
 

@@ -127,7 +127,7 @@ def test_a_failure_of_ours_is_no_verdict(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Too little memory is UNCHECKED, and what nobody has foreseen has an exit code that is no result."""
+    """Too little memory is UNCHECKED, and what nobody has foreseen has an exit code that is not a result."""
 
     def fails(*_: object, **__: object) -> None:
         raise MemoryError

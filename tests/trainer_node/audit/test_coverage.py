@@ -210,7 +210,7 @@ def test_verify_says_what_a_receipt_proves_and_refuses(
         (("audit", "run", "--engine", "ray"), "--address"),
         (("audit", "run", "--address", "local"), "--address"),
         (("audit", "run", "--device", "tpu"), "choose cpu or cuda"),
-        (("audit", "coverage", "run", "--auditors", "0x12"), "is no address"),
+        (("audit", "coverage", "run", "--auditors", "0x12"), "is not an address"),
         (("audit", "coverage", "run"), "does not exist"),
         (("audit", "verify", "none.json"), "does not exist"),
         (("audit", "verify", "none.json", "--root", "12"), "is not a hash"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from referee_py.errors import InvalidInput
-from trainer_node.audit.engine import Report
+from trainer_node.audit.engine import IntervalReport
 from trainer_node.audit.engine_ray import reports_by_ray
 from trainer_node.audit.interval import Verdict
 from trainer_node.audit.pool import Task
@@ -71,7 +71,7 @@ def task_of(folder: Path, run: PublishedRun, tmp_path: Path) -> Task:
     return Task(str(folder), tmp_path / "unused", run.claim.root, 1 << 30)
 
 
-def by_interval(found: list[Report]) -> dict[int, Verdict]:
+def by_interval(found: list[IntervalReport]) -> dict[int, Verdict]:
     assert len({report.finding.interval for report in found}) == len(found), "an interval is told twice"
     return {report.finding.interval: report.finding.verdict for report in found}
 
@@ -85,7 +85,7 @@ def test_a_machine_that_is_killed_loses_nothing(
     cluster: Cluster, folder: Path, run: PublishedRun, tmp_path: Path
 ) -> None:
     other = cluster.add_node(num_cpus=1)
-    found: list[Report] = []
+    found: list[IntervalReport] = []
     task = task_of(folder, run, tmp_path)
     for report in reports_by_ray(run, task, range(1, run.count + 1), 1, cluster.address):
         found.append(report)

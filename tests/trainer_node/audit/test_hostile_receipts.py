@@ -305,7 +305,7 @@ def test_a_file_that_is_none_is_refused(good: Signed, tmp_path: Path) -> None:
     path = good.write(tmp_path)
     assert Signed.read(path) == good
     path.write_bytes(b"x" * (MAX_BYTES + 1))
-    with pytest.raises(InvalidInput, match="is no file of at most"):
+    with pytest.raises(InvalidInput, match="is not a file of at most"):
         Signed.read(path)
     for made in (Path("/dev/zero"), tmp_path):
         with pytest.raises((InvalidInput, OSError)):

@@ -114,8 +114,8 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bundle = growing(STEPS, (STRIDE, 1), factor=float(rng.uniform(0.9, 1.1)), begin=float(rng.uniform(1, 2)))
     package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
     folder = tmp_path_factory.mktemp("published") / "run"
-    keeps = Retention(every=1)
-    with open_run(folder, bundle.terms, "repops-f32", resume=False, keep_s=60, retention=keeps) as opened:
+    keeps = KeepRule(every=1)
+    with open_run(folder, bundle.terms, "repops-f32", resume=False, keep_s=60, keeps=keeps) as opened:
         replay = Replay(package, backend_of("cpu"), opened.store, opened)
         opened.publish(bundle, replay.train(due=opened.due))
     return folder

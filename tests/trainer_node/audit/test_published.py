@@ -33,8 +33,8 @@ def publish(folder: Path, keep: str, lie: int = 0) -> Callable[..., None]:
     package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
 
     def with_replay(use: Callable[..., None]) -> None:
-        keeps = Retention.of(keep)
-        with open_run(folder, bundle.terms, "", resume=True, keep_s=60, retention=keeps) as run:
+        keeps = KeepRule.of(keep)
+        with open_run(folder, bundle.terms, "", resume=True, keep_s=60, keeps=keeps) as run:
             kind = lying(Lie(Fault.WRONG_OP_OUTPUT, lie) if lie else HONEST)
             use(run, kind(package, backend_of("cpu"), run.store, run))
 
@@ -106,8 +106,8 @@ def _honest(folder: Path) -> None:
     """Show an interval of a run with a replay that does not lie."""
     bundle_terms = opened(folder, folder.parent / "honest")
     package = bundle_terms.package(1 << 26)
-    keeps = Retention(every=1)
-    with open_run(folder, package.terms, "", resume=True, keep_s=60, retention=keeps) as run:
+    keeps = KeepRule(every=1)
+    with open_run(folder, package.terms, "", resume=True, keep_s=60, keeps=keeps) as run:
         run.show(Replay(package, backend_of("cpu"), run.store, run), 3)
 
 
@@ -126,7 +126,7 @@ def test_findings_that_came_with_the_run_do_not_count(assay: Assay, tmp_path: Pa
     for seal in ((tmp_path / "mine" / SEAL).read_text(), "0" * 64, ""):
         (shipped / SEAL).write_text(seal)
         code, _, errors = assay("audit", wrong, "--intervals", "all")
-        assert (code, "no folder that an audit of yours has made" in errors) == (2, True), errors
+        assert (code, "not a folder that an audit of yours has made" in errors) == (2, True), errors
     (shipped / SEAL).unlink()
     assert assay("audit", wrong, "--intervals", "all")[0] == 2
     code, output, _ = assay("audit", wrong, "--intervals", "all", "--out", "mine")

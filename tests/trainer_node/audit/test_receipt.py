@@ -13,7 +13,7 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 from eth_keys.datatypes import PrivateKey
 
-from trainer_node.audit.engine import Report
+from trainer_node.audit.engine import IntervalReport
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
 from trainer_node.audit.published import PublishedRun
 from trainer_node.audit.receipt import DOMAIN, TYPES, difference, receipt_of
@@ -27,7 +27,7 @@ def test_what_is_replayed_is_what_is_signed(run: PublishedRun) -> None:
     account, auditor = Account.create(), Auditor(run, 1 << 30, computes(run.terms.mode))
     for interval in range(1, run.count + 1):
         finding = auditor.check(interval)
-        receipt = receipt_of(run, Report.of(run, "cpu", finding), account.address)
+        receipt = receipt_of(run, IntervalReport.of(run, "cpu", finding), account.address)
         assert receipt is not None
         read = Signed.from_bytes(Signed.by(account, receipt).to_bytes())
         assert read.receipt == receipt
@@ -45,7 +45,7 @@ def test_what_is_replayed_is_what_is_signed(run: PublishedRun) -> None:
 
 def test_what_was_not_checked_gives_no_receipt(run: PublishedRun) -> None:
     finding = Finding(2, *run.span(2), Verdict.UNCHECKED, "no bytes")
-    assert receipt_of(run, Report.of(run, "cpu", finding), Account.create().address) is None
+    assert receipt_of(run, IntervalReport.of(run, "cpu", finding), Account.create().address) is None
 
 
 def test_the_same_statement_has_the_same_bytes(run: PublishedRun, good: Signed) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import wait
 
 from tests.campaigns.proxy import FaultProxy
 from tests.conftest import Anvil
-from trainer_node.chain import ViewPolicy, connect
+from trainer_node.chain import ViewRule, connect
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.endpoints import Endpoints, endpoints_of
 from trainer_node.chain.notes import Notes
@@ -54,7 +54,7 @@ class Bench:
         self.endpoints: Endpoints = endpoints_of(self.web3)
 
     def view(self, **policy: object) -> Agreement:
-        return Agreement(self.endpoints, ViewPolicy(**policy))  # type: ignore[arg-type]
+        return Agreement(self.endpoints, ViewRule(**policy))  # type: ignore[arg-type]
 
     def mine(self, blocks: int) -> None:
         self.direct.provider.make_request("anvil_mine", [hex(blocks), hex(12)])  # type: ignore[arg-type]

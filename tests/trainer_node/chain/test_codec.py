@@ -160,7 +160,7 @@ def test_moves_of_a_hearing_come_back(seed: int) -> None:
         function, arguments = sent("Panel", *hearing.hearing_call(move, 7 << 8), batched=False)
         assert arguments[0] == 7 << 8
         assert hearing.hearing_move(function, arguments) == move
-    with pytest.raises(TypeError, match="hear is no move"):
+    with pytest.raises(TypeError, match="hear is not a move"):
         hearing.hearing_move("hear", [])
 
 

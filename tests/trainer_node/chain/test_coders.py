@@ -186,7 +186,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], type[ChainError]]] = {
     "seven more bytes": ({"result": "0x" + "00" * 7}, RpcCorrupt),
     "a short word": ({"result": "0x" + "00" * 31}, RpcCorrupt),
     "pointers to anywhere": ({"result": "0x" + "ff" * 32 * 8}, RpcCorrupt),
-    "a phase that is no u8": ({"result": "0x" + "01" + "00" * 31 + "00" * 32 * 40}, RpcCorrupt),
+    "a phase that is not a u8": ({"result": "0x" + "01" + "00" * 31 + "00" * 32 * 40}, RpcCorrupt),
     "an endless list": ({"result": "0x" + ("00" * 31 + "a0") * 5 + "7f" + "ff" * 31}, RpcCorrupt),
 }
 

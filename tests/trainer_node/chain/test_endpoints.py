@@ -17,7 +17,7 @@ from tests.campaigns.proxy import STALE_BLOCKS, FaultProxy, Trouble
 from tests.conftest import Anvil
 from tests.trainer_node.chain.endpoint import DEPLOYMENT
 from tests.trainer_node.chain.endpoint_bench import WHO, Bench
-from trainer_node.chain import Call, ChainClient, TransactionManager, ViewPolicy, connect
+from trainer_node.chain import Call, ChainClient, TransactionManager, ViewRule, connect
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.endpoint import MAX_BACKOFF_S
 from trainer_node.chain.endpoints import Endpoints
@@ -183,7 +183,7 @@ def test_a_liar_that_serves_and_is_late_when_asked_again_is_set_aside(three: Ben
 
 def test_an_old_head_is_a_doubt(pair: Bench) -> None:
     head = pair.direct.eth.get_block("latest")["timestamp"]
-    policy = ViewPolicy(agree=1, max_head_age_s=240)
+    policy = ViewRule(agree=1, max_head_age_s=240)
     late = Agreement(pair.endpoints, policy, wall_clock=lambda: head + 300.0)
     doubt = late.look().doubt
     assert doubt is not None

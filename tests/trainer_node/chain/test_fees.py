@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from trainer_node.chain.fees import GWEI, LEAST_BUMP, MOST_TIPS, FeePolicy, Offered, next_base_fee
+from trainer_node.chain.fees import GWEI, LEAST_BUMP, MOST_TIPS, FeeRule, Offered, next_base_fee
 from trainer_node.errors import FeeTooHigh
 
-POLICY = FeePolicy(max_fee=100 * GWEI, priority_fee=GWEI)
+POLICY = FeeRule(max_fee=100 * GWEI, priority_fee=GWEI)
 GAS = 21_000
 
 
@@ -29,7 +29,7 @@ def test_who_has_less_offers_what_the_next_block_takes() -> None:
 @pytest.mark.parametrize("base", [0, 1, GWEI, 90 * GWEI])
 def test_a_replacement_is_one_that_the_network_takes(tip: int, base: int) -> None:
     """It is offered if both fees rise by at least an eighth and the tip rises at all; else it is not."""
-    policy = FeePolicy(max_fee=100 * GWEI, priority_fee=tip)
+    policy = FeeRule(max_fee=100 * GWEI, priority_fee=tip)
     offered: Offered | None = Offered(3 * GWEI, tip)
     for _ in range(200):
         assert offered is not None

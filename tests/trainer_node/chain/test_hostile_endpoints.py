@@ -16,7 +16,7 @@ from web3 import Web3
 
 from tests.campaigns.proxy import FaultProxy
 from tests.conftest import Anvil
-from trainer_node.chain import ChainClient, ViewPolicy, connect
+from trainer_node.chain import ChainClient, ViewRule, connect
 from trainer_node.chain.abi import Codec, abi_entry, load_artifact
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.codec.base import MAX_CALLS, calls_in
@@ -34,7 +34,7 @@ def test_one_of_three_of_another_chain_is_left_out(module_anvil: Anvil, liar: Li
     liar.lies["eth_chainId"] = "0x1"
     with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
         web3 = connect([liar.url, first.url, second.url], 31337)
-        view = Agreement(endpoints_of(web3), ViewPolicy(agree=2))
+        view = Agreement(endpoints_of(web3), ViewRule(agree=2))
         assert view.look().doubt is None
         assert any("serves chain 1" in problem for problem in view.problems)
 
@@ -47,11 +47,11 @@ def test_a_chain_id_without_end_is_no_id(liar: Liar, three: Web3) -> None:
     assert three.eth.block_number >= 0
     found = provider.each(lambda endpoint: endpoint.request("eth_chainId", []))
     assert [isinstance(one, RpcCorrupt) for one in found.values()] == [True, False, False]
-    assert Agreement(provider, ViewPolicy(agree=2)).look().doubt is None
+    assert Agreement(provider, ViewRule(agree=2)).look().doubt is None
 
 
 def test_whoever_makes_no_sense_serves_no_longer(liar: Liar, three: Web3) -> None:
-    client = ChainClient(three, DEPLOYMENT, policy=ViewPolicy(agree=2))
+    client = ChainClient(three, DEPLOYMENT, policy=ViewRule(agree=2))
     liar.lies["eth_call"] = "0x01"
     snapshot = client.snapshot()
     assert client.endpoints.serving.url == liar.url
@@ -69,7 +69,7 @@ def test_a_block_of_the_same_hash_and_another_price_or_time(
     module_anvil: Anvil, liar: Liar, field: str
 ) -> None:
     web3 = connect([liar.url, module_anvil.url], 31337)
-    view = Agreement(endpoints_of(web3), ViewPolicy(agree=2))
+    view = Agreement(endpoints_of(web3), ViewRule(agree=2))
     sound = view.look()
     assert sound.doubt is None
     liar.lies["eth_getBlockByNumber"] = lambda true: {

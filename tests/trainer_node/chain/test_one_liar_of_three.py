@@ -17,7 +17,7 @@ from web3 import Web3
 
 from tests.campaigns.proxy import FaultProxy
 from tests.conftest import Anvil
-from trainer_node.chain import ChainClient, Deployment, ViewPolicy, connect
+from trainer_node.chain import ChainClient, Deployment, ViewRule, connect
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.coders import event_coders
@@ -91,7 +91,7 @@ def test_who_shows_only_the_newest_block_keeps_nobody_from_the_chain(
     with endpoints(module_anvil, timeout_s=2.5) as (web3, (liar, *_)):
         liar.about = of_a_number
         liar.lies["eth_getBlockByNumber"] = lie or (lambda _: {"result": None})
-        view = Agreement(endpoints_of(web3), ViewPolicy(depth=3, agree=2))
+        view = Agreement(endpoints_of(web3), ViewRule(depth=3, agree=2))
         for _ in range(2):
             look = view.look()
             assert (look.doubt, endpoints_of(web3).serving.url != liar.url) == (None, True)
@@ -101,7 +101,7 @@ def test_who_shows_only_the_newest_block_keeps_nobody_from_the_chain(
 def test_a_quick_wrong_answer_leaves_the_others_their_time(module_anvil: Anvil) -> None:
     with endpoints(module_anvil) as (web3, (_, liar, slow)):
         provider = endpoints_of(web3)
-        view = Agreement(provider, ViewPolicy(agree=2))
+        view = Agreement(provider, ViewRule(agree=2))
         look, notes = view.look(), Notes()
         with provider.noting(notes.add):
             for number in range(10):
@@ -117,7 +117,7 @@ def test_a_quick_wrong_answer_leaves_the_others_their_time(module_anvil: Anvil) 
 
 def test_a_number_that_never_changes_is_read_again(module_anvil: Anvil) -> None:
     with endpoints(module_anvil) as (web3, (liar, *_)):
-        client = ChainClient(web3, DEPLOYMENT, policy=ViewPolicy(agree=2))
+        client = ChainClient(web3, DEPLOYMENT, policy=ViewRule(agree=2))
         liar.lies["eth_call"] = "0x" + "00" * 31 + "01"
         assert int(client.contracts.notary.address, 16) == 7, "an address is kept, so most must give it"
         vars(client.contracts)["notary"] = web3.eth.contract(
@@ -146,7 +146,7 @@ def test_the_head_is_that_of_most(module_anvil: Anvil) -> None:
 
 def test_the_first_block_of_a_job_is_that_of_most(module_anvil: Anvil, blocks: Callable[..., Any]) -> None:
     with endpoints(module_anvil) as (web3, (liar, *_)):
-        client = ChainClient(web3, DEPLOYMENT, policy=ViewPolicy(agree=2))
+        client = ChainClient(web3, DEPLOYMENT, policy=ViewRule(agree=2))
         posted = int(blocks("eth_getBlockByNumber", "0x5", False)["result"]["timestamp"], 16)
         snapshot = client.snapshot()
         liar.lies["eth_getBlockByNumber"] = lambda true: {"result": {**true["result"], "timestamp": "0x1"}}
@@ -162,7 +162,7 @@ def test_the_first_block_of_a_job_is_that_of_most(module_anvil: Anvil, blocks: C
 def test_events_that_one_hides_are_not_kept(module_anvil: Anvil, blocks: Callable[..., Any]) -> None:
     with endpoints(module_anvil) as (web3, (liar, *_)):
         cache = EventCache(Database(None), depth=8)
-        client = ChainClient(web3, DEPLOYMENT, policy=ViewPolicy(agree=2), cache=cache)
+        client = ChainClient(web3, DEPLOYMENT, policy=ViewRule(agree=2), cache=cache)
         query = Query(client.contracts.timekeeper, (), None)
         known = event_coders(client.contracts.timekeeper).items()
         topic, coder = next((topic, coder) for topic, coder in known if not coder._indexed)
@@ -207,7 +207,7 @@ def test_who_lets_others_wait_serves_no_longer(module_anvil: Anvil) -> None:
     """Whatever it answers in between."""
     with endpoints(module_anvil, timeout_s=2.5) as (web3, (liar, *_)):
         provider = endpoints_of(web3)
-        view = Agreement(provider, ViewPolicy(agree=2))
+        view = Agreement(provider, ViewRule(agree=2))
         liar.about = lambda request: request["method"] == "eth_call"
         liar.lies["eth_call"] = lambda _: {"result": threading.Event().wait(4) or "0x"}
         for round_ in range(3):
@@ -234,7 +234,7 @@ def test_who_hangs_is_not_asked_to_vouch(module_anvil: Anvil) -> None:
     """Or each look would wait for it as long as for a long range of logs."""
     with endpoints(module_anvil) as (web3, _):
         provider, asked = endpoints_of(web3), list[int]()
-        view = Agreement(provider, ViewPolicy(agree=3))
+        view = Agreement(provider, ViewRule(agree=3))
         provider.every[2].hung(RpcUnavailable("late"))
         assert not view.vouches(lambda: asked.append(1), None)
         assert asked == []

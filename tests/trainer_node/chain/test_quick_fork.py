@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Anvil
-from trainer_node.chain import ChainClient, ViewPolicy
+from trainer_node.chain import ChainClient, ViewRule
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.endpoint import MAX_BACKOFF_S
 from trainer_node.chain.endpoints import PATIENCE_S
@@ -283,7 +283,7 @@ def test_a_fork_that_answers_alone_first_is_not_learnt(three: Bench) -> None:
 
 
 def client_of(bench: Bench) -> ChainClient:
-    return ChainClient(bench.web3, DEPLOYMENT, policy=ViewPolicy(agree=1))
+    return ChainClient(bench.web3, DEPLOYMENT, policy=ViewRule(agree=1))
 
 
 def test_the_first_block_is_that_of_most_however_slow_they_are(three: Bench) -> None:

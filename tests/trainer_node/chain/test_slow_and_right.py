@@ -15,7 +15,7 @@ import pytest
 from eth_account import Account
 
 from tests.conftest import Anvil
-from trainer_node.chain import ChainClient, ViewPolicy
+from trainer_node.chain import ChainClient, ViewRule
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.endpoint import Endpoint
 from trainer_node.chain.endpoints import PATIENCE_S
@@ -82,7 +82,7 @@ def is_right(bench: Bench, view: Agreement) -> bool:
 @pytest.mark.parametrize("depth", [0, 3])
 def test_a_quick_fork_is_no_alternative_to_two_that_are_slow(three: Bench, depth: int) -> None:
     """The round was read through the fork, noticed at its block, and begun again, until the clock had run out."""
-    client = ChainClient(three.web3, DEPLOYMENT, policy=ViewPolicy(depth=depth, agree=2))
+    client = ChainClient(three.web3, DEPLOYMENT, policy=ViewRule(depth=depth, agree=2))
     three.proxies[0].always = Trouble.FORKED
     assert client.snapshot().doubt is None
     for _ in range(5):
@@ -106,7 +106,7 @@ def test_who_was_late_once_is_still_the_one_of_our_chain(pair: Bench, agree: int
         assert pair.endpoints.apart == {quick}
         pair.web3.eth.get_balance(WHO)  # type: ignore[arg-type]
         assert pair.endpoints.source is right
-    assert (view.doubt is None) == (agree == 1), "the fork is no vote, for or against"
+    assert (view.doubt is None) == (agree == 1), "the fork is not a vote, for or against"
     assert quick.name in " ".join(view.problems)
 
 
@@ -249,7 +249,7 @@ def test_another_chain_neither_confirms_nor_contradicts(pair: Bench) -> None:
 
 def test_a_source_with_another_block_is_left_for_the_others(pair: Bench) -> None:
     """In the middle of a round the one that serves fails, and the other one has left our chain since the look."""
-    client = ChainClient(pair.web3, DEPLOYMENT, policy=ViewPolicy(agree=1))
+    client = ChainClient(pair.web3, DEPLOYMENT, policy=ViewRule(agree=1))
     snapshot = client.snapshot()
     pair.proxies[0].always, pair.proxies[1].always = Trouble.STATUS, Trouble.FORKED
     with pytest.raises(RpcUnavailable, match="another block"):

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from eth_account import Account
 
-from trainer_node.chain import Call, FeePolicy
+from trainer_node.chain import Call, FeeRule
 from trainer_node.chain.fees import next_base_fee
 from trainer_node.errors import (
     FeeTooHigh,
@@ -37,7 +37,7 @@ def test_replacement_raises_the_fee(slow: Bench) -> None:
 
 
 def test_replacement_stops_at_the_cap(slow: Bench) -> None:
-    manager = slow.manager(replace_after_s=0.02, fees=FeePolicy(max_fee=4 * GWEI))
+    manager = slow.manager(replace_after_s=0.02, fees=FeeRule(max_fee=4 * GWEI))
     transaction = manager.submit(slow.pay())
     with pytest.raises(TransactionPending):
         manager.wait(transaction, timeout_s=0.4)
@@ -46,7 +46,7 @@ def test_replacement_stops_at_the_cap(slow: Bench) -> None:
 
 def test_a_fee_is_raised_up_to_the_cap(slow: Bench) -> None:
     """The cap lies between the base fee and twice the base fee."""
-    manager = slow.manager(replace_after_s=0.02, fees=FeePolicy(max_fee=10 * GWEI))
+    manager = slow.manager(replace_after_s=0.02, fees=FeeRule(max_fee=10 * GWEI))
     transaction = manager.submit(slow.pay())
     assert manager._outbox.row(transaction).attempts[0].max_fee == 3 * GWEI
     slow.rpc("anvil_setNextBlockBaseFeePerGas", hex(8 * GWEI))

@@ -122,7 +122,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_computed(assay: As
     job.write(tmp_path / "plain")
     two.write(tmp_path / "job")
     for command, words in (
-        (("plain", "--hf", "model"), "is no model of transformers"),
+        (("plain", "--hf", "model"), "is not a model of transformers"),
         (("job", "--hf", "plain"), "holds files already"),
         (("job", "--optimizer-state"), "add --hf"),
     ):
@@ -145,8 +145,8 @@ def test_places_that_get_in_each_others_way_are_refused_before_anything_is_compu
             ("--hf", "model", "--save", "model/state.safetensors"),
             "model is to hold model/state.safetensors, too",
         ),
-        (("--hf", "file/model"), "file is no folder that can be written to"),
-        (("--save", "file/state.safetensors"), "file is no folder that can be written to"),
+        (("--hf", "file/model"), "file is not a folder that can be written to"),
+        (("--save", "file/state.safetensors"), "file is not a folder that can be written to"),
         (("--save", "folder"), "folder is a folder; name a file"),
     ):
         code, _, errors = assay("program", "run", "job", "--out", "run", *options)
@@ -162,7 +162,9 @@ def test_a_folder_with_files_of_somebody_else_is_refused(assay: Assay, tmp_path:
     (tmp_path / "mine" / found).write_text("mine")
     for resume in ((), ("--resume",)):
         code, _, errors = assay("program", "run", "job", "--out", "mine", *resume)
-        assert (code, f"is no folder of a run, and holds {found}" in errors) == (2, True), errors
+        assert (code, f"was not made by `assay program run` and contains {found}" in errors) == (2, True), (
+            errors
+        )
     assert (tmp_path / "mine" / found).read_text() == "mine"
 
 

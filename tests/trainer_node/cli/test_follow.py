@@ -37,7 +37,7 @@ def test_without_a_folder_a_stopped_run_says_that_nothing_is_kept(tmp_path: Path
     process.stderr.readline()
     _, errors = stop_at(process, tmp_path / "none", 0, signal.SIGINT)
     assert process.returncode == 130
-    assert "with --out RUN a run can go on" in errors.splitlines()[-1]
+    assert "with --out RUN a run can continue" in errors.splitlines()[-1]
 
 
 @pytest.mark.parametrize("out", [True, False])

@@ -63,7 +63,7 @@ def _interrupt(long: tuple[Path, str], out: Path, seed: int, signals: list[signa
         if number is signal.SIGINT and point:
             assert process.returncode in (0, 130), errors
             if process.returncode:
-                assert "go on with: assay program run" in errors
+                assert "continue with: assay program run" in errors
                 assert "Traceback" not in errors
     output, errors = start(job, "--out", out, "--resume").communicate(timeout=300)
     assert root_in(output) == root, errors
@@ -87,9 +87,9 @@ def test_a_stopped_run_says_how_to_go_on(assay: Assay, tmp_path: Path) -> None:
     assert (code, "run root" in output) == (0, False), errors
     assert steps_in(out) == list(range(1, 14))
     code, output, errors = assay("program", "run", job, "--out", out)
-    assert (code, "--resume goes on with it" in errors) == (2, True)
+    assert (code, "--resume continues it" in errors) == (2, True)
     code, output, errors = assay("program", "run", job, "--out", out, "--resume")
-    assert (code, "going on after step 13 of 30" in errors) == (0, True), errors
+    assert (code, "continuing after step 13 of 30" in errors) == (0, True), errors
     root = honest_root(Bundle.read(job))
     assert root_in(output) == root
     code, output, _ = assay("program", "run", job, "--out", out, "--resume")
@@ -213,7 +213,7 @@ def test_a_damaged_folder_is_said_to_be_damaged(assay: Assay, tmp_path: Path) ->
     data = database.read_bytes()
     database.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
     code, _, errors = assay("program", "run", "job", "--out", "run", "--resume")
-    assert (code, "remove it and go on with" in errors) == (2, True), errors
+    assert (code, "remove it and continue with" in errors) == (2, True), errors
     database.unlink()
     assert assay("program", "run", "job", "--out", "run", "--resume")[0] == 0
     assert steps_in(tmp_path / "run") == list(range(1, 41))

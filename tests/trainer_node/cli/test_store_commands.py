@@ -38,7 +38,7 @@ def test_du_shows_kinds_jobs_and_what_is_free(assay: Assay, node: Path) -> None:
     assert code == 0
     assert "job      1" in output
     assert "it is over" in output
-    assert "goes on" in output
+    assert "is open" in output
     code, output, _ = assay("store", "du", "--data-dir", node, "--json")
     told = json.loads(output)
     assert code == 0

@@ -104,17 +104,17 @@ def test_a_folder_that_is_no_bundle_is_refused(folder: Path, text: str) -> None:
 @pytest.mark.parametrize("name", ["job.json", "labels.json", "program.cbor"])
 def test_neither_a_pipe_nor_an_endless_file_is_read(folder: Path, name: str) -> None:
     os.truncate(folder / name, 1 << 40)
-    with pytest.raises(InvalidInput, match="is no file of at most"):
+    with pytest.raises(InvalidInput, match="is not a file of at most"):
         Bundle.read(folder)
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    with pytest.raises(InvalidInput, match="is no file of at most"):
+    with pytest.raises(InvalidInput, match="is not a file of at most"):
         Bundle.read(folder)
 
 
 def test_many_names_of_one_large_extra_are_refused_before_it_is_read(folder: Path) -> None:
     edit(folder / "labels.json", extras={f"x{number}": "00" * 32 for number in range(65)})
-    with pytest.raises(InvalidInput, match="65 files beside a program; the limit is 64"):
+    with pytest.raises(InvalidInput, match="65 extra files of a program; the limit is 64"):
         Bundle.read(folder)
 
 
@@ -166,7 +166,7 @@ def test_a_bundle_of_the_same_program_is_built_again(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["program.cbor", "labels.json", "artifacts", "extras"])
 def test_files_of_others_by_these_names_are_not_written_over(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
-    with pytest.raises(InvalidInput, match=f"is no bundle and holds '{name}'"):
+    with pytest.raises(InvalidInput, match=f"is not a bundle and holds '{name}'"):
         bundle().write(tmp_path)
     assert contents(tmp_path) == {str(tmp_path / name): b"mine"}
 

@@ -51,7 +51,7 @@ def test_every_name_and_label_is_one_that_a_node_exports() -> None:
         assert found, f"{where}: {expression} is about no metric"
         labels = set(ADDED)
         for name, matchers in found:
-            assert name in ROWS, f"{where}: {name} is no metric of a node"
+            assert name in ROWS, f"{where}: {name} is not a metric of a node"
             labels |= set(ROWS[name].labels)
             assert set(_LABEL.findall(matchers)) <= ADDED | set(ROWS[name].labels), f"{where}: {matchers}"
         assert set(_SHOWN.findall(shown)) - {"value"} <= labels, f"{where}: {shown}"

@@ -115,7 +115,7 @@ def test_what_is_delivered_is_taken_off_once(desk: Desk) -> None:
     for _ in range(100):
         desk.peers.delivered(1, HOST, 10**6, 0)
     desk.peers.failed(1, HOST, 1000, 0)
-    assert desk.peers.refusal(1, HOST) is not None, "what was delivered before is no credit"
+    assert desk.peers.refusal(1, HOST) is not None, "what was delivered before is not a credit"
 
 
 def test_readyz_and_metrics_say_who_is_given_up_until_the_job_is_over(desk: Desk) -> None:

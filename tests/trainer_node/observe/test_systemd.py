@@ -61,7 +61,7 @@ def test_each_message_is_what_the_protocol_says(address: str, manager: Manager) 
         ["WATCHDOG=1"],
         ["STOPPING=1"],
     )
-    assert len(third) == 2, "what a status quotes is no message of its own"
+    assert len(third) == 2, "what a status quotes is not a message of its own"
     assert len(third[1]) <= MAX_STATUS + len("STATUS=")
 
 
@@ -69,7 +69,7 @@ def test_without_a_manager_nothing_is_sent(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     Notifier().ready()
     Notifier(str(tmp_path / "nobody listens here")).ready()
-    with pytest.raises(ConfigError, match="is no socket"):
+    with pytest.raises(ConfigError, match="is not a socket"):
         Notifier("tcp:1.2.3.4")
 
 

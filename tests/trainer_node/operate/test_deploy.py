@@ -111,7 +111,7 @@ def test_deployment_file_is_checked(tmp_path: Path) -> None:
         Deployment.load(path)
     for text in ("", "[]", "{}", '{"chainId": 1, "block": 1, "contracts": {"Jobs": 5}}'):
         path.write_text(text)
-        with pytest.raises(AssayError, match="no deployment file"):
+        with pytest.raises(AssayError, match="not a deployment file"):
             Deployment.load(path)
 
 

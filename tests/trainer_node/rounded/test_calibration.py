@@ -250,7 +250,7 @@ class TestTheFile:
     def test_another_content_is_refused(self, change: dict[str, Any], why: str, tmp_path: Path) -> None:
         (tmp_path / "c.json").write_text(json.dumps({**GOOD, **change}))
         with pytest.raises(
-            InvalidEncoding, match=f"is no calibration: .*({why}).*; write one with assay"
+            InvalidEncoding, match=f"is not a calibration: .*({why}).*; write one with assay"
         ) as told:
             Calibration.read(tmp_path / "c.json")
         assert len(str(told.value)) < 600
@@ -272,5 +272,5 @@ class TestTheFile:
     )
     def test_bytes_that_are_none_are_refused(self, data: bytes, tmp_path: Path) -> None:
         (tmp_path / "c.json").write_bytes(data)
-        with pytest.raises(InvalidEncoding, match="is no calibration"):
+        with pytest.raises(InvalidEncoding, match="is not a calibration"):
             Calibration.read(tmp_path / "c.json")

@@ -124,5 +124,5 @@ def test_small_logs_that_others_follow(desk: Desk, folder: Path, client: str) ->
 def test_a_trainer_does_not_start_with_a_file_that_is_none(desk: Desk, client: str, tmp_path: Path) -> None:
     file = tmp_path / "calibration.json"
     file.write_text('{"format": 1}')
-    with pytest.raises(InvalidEncoding, match="is no calibration"):
+    with pytest.raises(InvalidEncoding, match="is not a calibration"):
         desk.train("trainer", desk.shown(client), calibration=file)

@@ -154,7 +154,7 @@ class TestWhoeverFollows:
             lambda *where: told.append(where),
         )
         claim = own.train()
-        assert (claim.root, claim.logs != plain.logs) == (plain.root, True), "step 7 is no checkpoint"
+        assert (claim.root, claim.logs != plain.logs) == (plain.root, True), "step 7 is not a checkpoint"
         assert own.step_tree(7).root != honest.replay().step_tree(7).root, "its records name the log"
         assert set(told) == {(7, near.TIES, 2)}
         assert checkpoints.found[-1].slots == honest.checkpoints.found[-1].slots, (
@@ -337,7 +337,7 @@ def test_a_forged_entry_is_named_in_the_log_of_events(
 def test_a_flood_of_forged_entries_is_told_of_in_few_words(
     posted: Posted, tmp_path: Path, other_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainer_node.work.run_execution.MAX_TOLD", 3)
+    monkeypatch.setattr("trainer_node.work.run_execution.MAX_LOGGED", 3)
     honest, liar = Trainer(tmp_path / "honest"), Trainer(tmp_path / "node")
     honest.replay().train()
     for step in range(1, STEPS + 1):

@@ -325,14 +325,14 @@ def test_runs_are_waited_for_only_by_who_has_room_once_they_give_back_theirs() -
 def test_measurements_pass_one_another_and_no_run() -> None:
     tensors = made(10, {1: 5, 2: 8, 3: 5})
     with tensors.lent(1):
-        assert short(tensors, 2, trial=True).waits
-        with tensors.lent(3, trial=True):
+        assert short(tensors, 2, dry_run=True).waits
+        with tensors.lent(3, dry_run=True):
             pass
         assert short(tensors, 3).waits, "a run lasts, so it waits for what is to be measured"
     tensors = made(10, {1: 5, 2: 8, 3: 5})
-    with tensors.lent(1, trial=True):
+    with tensors.lent(1, dry_run=True):
         assert short(tensors, 2).waits
-        assert short(tensors, 3, trial=True).waits
+        assert short(tensors, 3, dry_run=True).waits
 
 
 def test_who_asks_no_more_keeps_nobody_waiting() -> None:

@@ -196,7 +196,7 @@ def test_a_file_or_a_pipe_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     os.mkfifo(tmp_path / "pipe")
     for name in ("file", "pipe"):
-        with pytest.raises(InvalidInput, match="is no folder"):
+        with pytest.raises(InvalidInput, match="is not a folder"):
             made_folders.emptied(tmp_path / name, BY)
 
 

@@ -221,10 +221,10 @@ def test_a_first_step_that_took_too_long_is_looked_at_again(
 ) -> None:
     clock = Hand()
     with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database, clock=clock) as works:
-        monkeypatch.setattr(packages, "TRIALS_S", (-1.0, -1.0, -1.0))
+        monkeypatch.setattr(packages, "DRY_RUNS_S", (-1.0, -1.0, -1.0))
         until(lambda: works.prepare(job(uri=uri)) or works.refused(1))
         assert "leave the job to faster machines" in (works.refused(1) or "")
-        monkeypatch.setattr(packages, "TRIALS_S", (60.0, 60.0, 60.0))
+        monkeypatch.setattr(packages, "DRY_RUNS_S", (60.0, 60.0, 60.0))
         assert works.prepare(job(uri=uri)) is None, "not at once"
         clock.on(again_s(job(), 0))
         assert until(lambda: works.prepare(job(uri=uri)))
@@ -242,7 +242,7 @@ def test_quick_first_steps_are_measured_before_long_ones(
         return measure(*given, limit_s=limit_s, **options)
 
     monkeypatch.setattr(run_execution, "measure", noted)
-    monkeypatch.setattr(packages, "TRIALS_S", (-1.0, -2.0, 60.0))
+    monkeypatch.setattr(packages, "DRY_RUNS_S", (-1.0, -2.0, 60.0))
     with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database) as works:
         assert until(lambda: works.prepare(job(uri=uri)))
     assert limits == [-1.0, -2.0, 60.0]

@@ -286,7 +286,7 @@ def test_a_run_that_was_left_goes_on_from_the_step_that_it_had_reached(
     assert until(lambda: node.train(of)) == run.commit_interval(run.initial(), 12, 4).claim()
     kept = node._database.checkpoints(work.key)
     assert [step for step, (root, _) in kept.items() if root is None] == [3], (
-        "it was kept, and is no checkpoint"
+        "it was kept, and is not a checkpoint"
     )
 
 

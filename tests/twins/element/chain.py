@@ -76,7 +76,7 @@ def packed(types: Iterable[Tensor]) -> bytes:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The error that reverted a call, and its values. The name is empty if the call's bytes are no arguments."""
+    """The error that reverted a call, and its values. The name is empty if the call's bytes are not arguments."""
 
     name: str
     values: tuple[Any, ...] = ()

@@ -114,7 +114,7 @@ def write_sum(total: Sum) -> bytes:
     for word, value in _SPECIAL.items():
         if value == total or (value != value and total != total):
             return word.to_bytes(32, "big") + bytes(64)
-    raise ValueError(f"{total} is no sum")
+    raise ValueError(f"{total} is not a sum")
 
 
 def read_sum(data: bytes) -> Sum:

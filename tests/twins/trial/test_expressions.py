@@ -1,4 +1,4 @@
-"""Functions that are no operators of their own: a program that lies about one of their elements by one ulp loses on a
+"""Functions that are not operators of their own: a program that lies about one of their elements by one ulp loses on a
 chain, since each is an expression of operators that have a rule there.
 """
 

@@ -30,9 +30,9 @@ from ..events import Event
 from ..rpc import guarded
 
 MAX_NESTING = 4
+"""Depth of multicalls in multicalls that is decoded."""
 MAX_CALLS = 4096
 """Calls of one transaction that are read. NOTE: gas limits them to fewer that do something."""
-"""Depth of multicalls in multicalls that is decoded."""
 
 Made = tuple[str, list[object]]
 """A function of a contract, and its arguments as the ABI coder takes them."""
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def known(kind: type[T], raw: Any, of: str) -> T:
-    """Return what an endpoint tells of something as a value (`value_of`). Raises RpcCorrupt if it is none."""
+    """Return an endpoint's answer as a value of some type (`value_of`). Raises RpcCorrupt if it does not fit."""
     try:
         return value_of(kind, raw)
     except InvalidEncoding as error:
@@ -118,13 +118,13 @@ M = TypeVar("M", bound=Message)
 class _Function:
     kind: type[Any]
     shown: tuple[str | None, ...]
-    """The name of each argument that is shown beside the message, and None for each of the message itself."""
+    """The name of each argument that is shown with the message, and None for each of the message itself."""
     whole: bool
     """True if the message is one struct."""
 
 
 class Calls(Generic[M]):
-    """The functions of a contract that take messages of some kinds. ``shown`` are the arguments beside a message."""
+    """The functions of a contract that take messages of some kinds. ``shown`` are the arguments next to a message."""
 
     def __init__(self, contract: str, shown: Mapping[str, Any], *kinds: type[M]) -> None:
         """Raises ConfigError unless the contract has a function for each kind that takes its fields."""
@@ -151,7 +151,7 @@ class Calls(Generic[M]):
         ]
 
     def decode(self, function: str, arguments: Sequence[Any]) -> tuple[M, dict[str, Any]] | None:
-        """Return the message and what is shown beside it, still raw; None if the function takes none of ours.
+        """Return the message and what is shown with it, still raw; None if the function takes none of ours.
 
         Raises InvalidEncoding for arguments of another shape.
         """
@@ -200,8 +200,8 @@ _all_named: WeakKeyDictionary[Contract, type[Contract]] = WeakKeyDictionary()
 
 
 class Fold:
-    """What the events of a contract tell of one thing. ``on_descended(self, node0, node1)`` takes these two fields of
-    `Descended` as values of the annotated types; events without a method are passed over."""
+    """State of one thing by the events of a contract. ``on_descended(self, node0, node1)`` takes these two
+    fields of `Descended` as values of the annotated types; events without a method are passed over."""
 
     names: ClassVar[tuple[str, ...]] = ()
     """The events that are taken."""
@@ -232,7 +232,7 @@ class Fold:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Self:
-        """Return what these events, in their order, tell. Raises RpcCorrupt."""
+        """Return the state after these events, in their order. Raises RpcCorrupt."""
         found = cls()
         for event in events:
             found.take(event)

@@ -38,10 +38,10 @@ def hearing_call(move: Move, hearing_id: int) -> Made:
 
 
 def hearing_move(function: str, arguments: Sequence[Any]) -> Move:
-    """Return the move of a decoded call. Raises InvalidEncoding, or TypeError if the function is no move."""
+    """Return the move of a decoded call. Raises InvalidEncoding, or TypeError if the function is not a move."""
     found = _MOVES.decode(function, arguments)
     if found is None:
-        raise TypeError(f"{function} is no move of a hearing")
+        raise TypeError(f"{function} is not a move of a hearing")
     return found[0]
 
 

@@ -88,7 +88,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:
-    """What a client posts: the contract's Terms struct. Periods are seconds, amounts wei."""
+    """Terms that a client posts: the contract's Terms struct. Periods are seconds, amounts wei."""
 
     function: ClassVar[str] = "post"
     program: Terms

@@ -40,7 +40,7 @@ def match_call(move: Move, state: MatchState, terms: MatchTerms) -> Made:
 
 
 def match_move(function: str, arguments: Sequence[Any]) -> Move | None:
-    """Return the move of a decoded call; None if the function is no move. Raises InvalidEncoding."""
+    """Return the move of a decoded call; None if the function is not a move. Raises InvalidEncoding."""
     found = _MOVES.decode(function, arguments)
     return found and found[0]
 
@@ -65,7 +65,7 @@ class MatchInfo:
         return clock.first_deadline(self.state)
 
     def side_of(self, address: str) -> int | None:
-        """Return the side whose spokesman the address is; None if it is none."""
+        """Return the side that the address speaks for, or None."""
         for side, player in enumerate(self.terms.players):
             if player.lower() == address.lower():
                 return side
@@ -85,7 +85,7 @@ class Seat:
 
 @dataclass
 class History(Fold, contract="Referee"):
-    """What the moves of a match have published. ``log`` feeds the solver (``LoggedView``)."""
+    """Data that the moves of a match have published. ``log`` feeds the solver (``LoggedView``)."""
 
     log: ChainLog = field(default_factory=ChainLog)
     losers: int | None = None

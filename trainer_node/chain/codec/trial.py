@@ -46,7 +46,7 @@ def trial_call(move: Move, trial_terms: TrialTerms, dispute: Dispute, state: Tri
 
 
 def trial_move(function: str, arguments: Sequence[Any]) -> tuple[int, Move] | None:
-    """Return the trial's id and the move of a decoded call; None if the function is no move. Raises InvalidEncoding."""
+    """Return the trial's id and the move of a decoded call; None if it calls no move. Raises InvalidEncoding."""
     found = _MOVES.decode(function, arguments)
     return found and (value_of(TrialTerms, found[1]["trialTerms"]).trial(), found[0])
 

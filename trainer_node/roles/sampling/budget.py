@@ -1,4 +1,4 @@
-"""How long the data of an interval are waited for, in the chain's time.
+"""Budget of time to wait for an interval's data, in the chain's time.
 
     now ──────────── data ────────────┤                       the rest, for other intervals
     ├─ INTERVAL of what can be spared ┤
@@ -23,7 +23,7 @@ from ...run.cost_estimate import MARGIN
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What this node needs to act on what it finds: the age of a commitment, and the time until its transactions are
+    """Needs of this node to act on its findings: the age of a commitment, and the time until its transactions are
     mined, in seconds; and the longest replay of a whole run that it would do, in seconds."""
 
     commit_age: float = 0.0

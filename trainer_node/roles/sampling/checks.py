@@ -1,4 +1,4 @@
-"""How far the checks of one job have come: what is left of each claimed root, what was found wrong, what it cost."""
+"""Progress of one job's checks: what is left of each claimed root, what was found wrong, and the cost."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Root:
     plan: Plan | None = None
     """None until it is drawn, which its own work does first."""
     taken: int = 0
-    """How many intervals of the plan have been begun."""
+    """Number of intervals of the plan that have been begun."""
     begun: list[int] = field(default_factory=list)
     """Intervals that have been begun and have no outcome yet. They come before those that follow in the plan."""
     brought: set[int] = field(default_factory=set)
     """Those of them whose data have come, and that wait for their replay."""
     staked: bool = False
-    """Whether a stake of ours rests on what is left: it waits for nobody, and is found again whatever that costs."""
+    """True if a stake of ours rests on what is left: it waits for nobody, and is found again whatever that costs."""
     unserved: dict[int, int] = field(default_factory=dict)
     """By interval: how often its data could not be had."""
     until: dict[int, float] = field(default_factory=dict)
@@ -68,11 +68,11 @@ class Root:
     running: Future[None] | None = None
     failures: int = 0
     retry_at: float = 0.0
-    """When it is tried again after so many failures, by the clock of this machine."""
+    """Time of the next attempt after so many failures, by the clock of this machine."""
 
     @property
     def left(self) -> bool:
-        """Whether there is something to check. NOTE: the loop asks this of each root in each round."""
+        """True if there is something to check. NOTE: the loop asks this of each root in each round."""
         return self.plan is None or bool(self.begun) or self.taken < len(self.plan.intervals)
 
     def next_ones(self) -> Iterator[int]:
@@ -125,11 +125,11 @@ class Checks:
     over: bool = False
     """True once nobody wants the checks any more."""
     whole: bool = False
-    """Whether the whole run has been begun."""
+    """True if the whole run has been begun."""
     whole_after_s: float = 0.0
     """The seconds that others would take before the whole run if it was begun now; infinite if it would not be."""
     looked_at: int = 0
-    """How many claimed roots have been looked at, one round after the other."""
+    """Number of claimed roots that have been looked at, one round after the other."""
     roots: dict[bytes, Root] = field(default_factory=dict)
     staked: dict[tuple[bytes, int], Root] = field(default_factory=dict)
     """By root and interval: what we have refuted, or are about to refute, while it is found again."""

@@ -1,4 +1,4 @@
-"""What a sampler refutes now: pure functions of the chain's state and of what it has found.
+"""Decisions of a sampler on what to refute now: pure functions of the chain's state and of what it has found.
 
 INVARIANT: nobody else's act is taken for its own. It waits while another refutation of the root lives, because a lost
 one opens a period for the next (docs/protocol.md, section 6); and it does not wait where that could make the next one

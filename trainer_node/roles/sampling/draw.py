@@ -60,8 +60,8 @@ class Drawn(Sequence[int]):
         return self._at(places) if isinstance(places, int) else tuple(map(self._at, places))
 
     def _at(self, place: int) -> int:
-        """NOTE: the network permutes a power of four, less than four times as many as there are intervals (or 256). Who
-        leaves these goes on through it until he comes back: a few steps, as a permutation has only cycles."""
+        """NOTE: the network permutes a power of four, less than four times as many as there are intervals (or 256). A
+        place outside is permuted again until it is inside: a few steps, as a permutation has only cycles."""
         half = max(_LEAST_BITS, ((self.intervals - 1).bit_length() + 1) // 2)
         value = place
         while True:

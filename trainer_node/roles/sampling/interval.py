@@ -1,7 +1,7 @@
 """The check of one interval of a claimed run: its data are brought within their time, then it is replayed.
 
     bring      from the claimants' servers, checked against the root (`audit.claimed`)
-    replay     beside what brings the next one (`beside`) and whole runs, in turns with other intervals (`processors`)
+    replay     while the next one is brought (`beside`) and whole runs compute, in turns with others (`processors`)
     compare    with the claim's checkpoint; an interval that is wrong is a `Part`
 
 The time of all that one interval needs is a budget in the chain's time (`budget`). What we have staked on has a budget
@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Sampling(Protocol):
-    """What a node checks, and with which means."""
+    """Checks of a node, and their means."""
 
     def plan(self, job: JobView, group: Group) -> Plan | None:
         """Return what to check of a claimed root; None while that cannot be known."""
@@ -82,7 +82,7 @@ class Task:
 
     @property
     def late(self) -> bool:
-        """Whether what is asked for has had its time."""
+        """True if what is asked for has had its time."""
         return self.root.late(self.now)
 
     @property

@@ -45,7 +45,7 @@ from .interval import Task
 from .interval_run import Part
 
 ATTEMPTS = 3
-"""How often the data of an interval that nobody serves are asked for."""
+"""Attempts to get the data of an interval that nobody serves."""
 ROOTS = 32
 """Claimed roots of a job that are looked at in a round; the others have their turn in the next ones."""
 
@@ -65,7 +65,7 @@ class SampleRunner(LieRunner):
     def check(
         self, job: JobView, now: int, *, ours: bool = False, whole_after_s: float = 0.0
     ) -> list[Refuted]:
-        """Go on with the checks of a job. Return all that is to be refuted in it, as known now; ``now``: the chain's
+        """Continue the checks of a job. Return all that is to be refuted in it, as known now; ``now``: the chain's
         time; ``ours``: we have staked on a refutation in this job; ``whole_after_s``: the seconds that others take
         before its whole run, infinite if that would not be begun (`Acceptance.whole_after_s`)."""
         checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
@@ -393,7 +393,7 @@ class SampleRunner(LieRunner):
     def _count(self, task: Task, error: Unavailable, turn: Turn, interval: int) -> bool:
         """Count a failure to get an interval's data; return whether there were enough of them, or their time is over.
 
-        Raises the error if it is no fault of the claimants: a turn in a lane has ended before their time.
+        Raises the error if it is not the claimants' fault: a turn in a lane has ended before their time.
         """
         root, late = task.root, task.late
         if not late and turn.is_set():

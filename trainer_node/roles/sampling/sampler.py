@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 def run_sampler(settings: Settings) -> None:
-    """Run until told to stop."""
+    """Run until asked to stop."""
     with (
         open_daemon(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
         open_samples(node) as runner,
@@ -58,7 +58,7 @@ def open_samples(node: Daemon) -> Iterator[SampleRunner]:
 
 
 class Samples:
-    """What a node checks of each job."""
+    """Checks of a node in each job."""
 
     def __init__(self, node: Daemon) -> None:
         self._node, self._settings = node, node.settings
@@ -157,7 +157,7 @@ class Samples:
     def _block_after(self, job: JobView, group: Group) -> bytes | None:
         """Return the hash of the block after the root's first claim; None while there is none.
 
-        SAFETY: a refutation's root is no claim, though it has the event of one. Who refutes first and claims that root
+        SAFETY: a refutation's root is not a claim, but has the event of one. Who refutes first and claims that root
         afterwards would know the draw.
         """
         snapshot = self._node.client.snapshot()
@@ -169,7 +169,7 @@ class Samples:
 
 
 class Sampler:
-    """What a sampler does in the jobs of the deployment. Where claimants do not serve what a part needs, or nobody
+    """Part of a sampler in the jobs of the deployment. Where claimants do not serve what a part needs, or nobody
     claims a root that may be the right one, it replays the whole job and claims the right root."""
 
     def __init__(self, node: Daemon, runner: SampleRunner) -> None:
@@ -228,7 +228,7 @@ class Sampler:
         return self._acceptance.affordable(job, price, beside=stakes - 1, part=part)
 
     def _takes_whole(self, job: JobView, now: int) -> bool:
-        """Return whether the whole run is what we go on with: nobody serves the parts, or we have to claim the right
+        """Return whether we continue with the whole run: nobody serves the parts, or we have to claim the right
         root ourselves. What was begun is finished: a root that is known is claimed."""
         runner = self._runner
         if runner.in_whole(job.id):

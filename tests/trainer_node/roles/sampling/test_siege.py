@@ -143,7 +143,7 @@ def test_a_job_that_is_served_is_checked_whatever_others_serve(siege: Siege, dec
 
 
 def test_what_waits_for_a_lane_is_not_counted_against_its_claimants(siege: Siege) -> None:
-    """A turn that is over is no failure to serve."""
+    """A turn that is over is not a failure to serve."""
     slow = [siege.job(100 + number, siege.slow()) for number in range(3 * LANES)]
     siege.prepared(*slow)
     while len(siege.stalling.asked_for) < 3 * LANES:
@@ -252,7 +252,7 @@ def test_an_interval_without_memory_is_checked_once_there_is_some_and_one_with_o
         if not ours:
             until(lambda: siege.check(of) and siege.node._works[1].retry_at)
             assert siege.node.found(1) == []
-            assert not siege.node.withheld(of), "it is no fault of the claimants"
+            assert not siege.node.withheld(of), "it is not a fault of the claimants"
         else:
             assert until(lambda: siege.check(of, ours=True) == [[INTERVAL]])
     siege.clock.on(RETRY_S)
@@ -271,7 +271,7 @@ def test_a_package_that_the_disk_has_lost_is_fetched_again(siege: Siege, ours: b
     until(
         lambda: siege.check(of, ours=ours) and path_of(store.root, Name(Kind.BLOB, of.program_file)).exists()
     )
-    assert not siege.node.withheld(of), "it is no fault of the claimants"
+    assert not siege.node.withheld(of), "it is not a fault of the claimants"
     siege.clock.on(RETRY_S)
     assert until(lambda: siege.check(of, ours=ours) == [[INTERVAL]])
 

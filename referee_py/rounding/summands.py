@@ -1,6 +1,6 @@
-"""The terms of chosen elements of a sum or contraction, in pieces (index rules: docs/opset.md, sections 5 to 7).
+"""Summands: terms of chosen elements of a sum or contraction, in pieces (index rules: docs/opset.md, sections 5 to 7).
 
-slot    a place k of the element's chain; a slot without a term (a tap in the padding) gives a zero
+link    a place k of the element's chain; a link without a term (a tap in the padding) gives a zero
 count   the number of terms, n of the radius
 """
 
@@ -22,34 +22,34 @@ PIECE = 1 << 17  # terms that are held at once: 1 MiB, and a few arrays of this 
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """The terms of `positions`, in order. `take(chosen, start, stop)` returns the exact products of slots start to
-    stop, float64 [chosen, stop - start], for indices `chosen` into the positions. `slots` bounds the slots that exist.
+class Summands:
+    """The terms of `positions`, in order. `take(chosen, start, stop)` returns the exact products of links start to
+    stop, float64 [chosen, stop - start], for indices `chosen` into the positions. `links` bounds the links that exist.
     """
 
-    slots: I64
+    links: I64
     counts: I64
     take: Callable[[I64, int, int], F64]
 
     def groups(self) -> Iterator[I64]:
         """Yield all indices into the positions, in groups of elements of similar length. A group of several elements
         has at most PIECE terms."""
-        order = np.argsort(self.slots, kind="stable")
+        order = np.argsort(self.links, kind="stable")
         while order.size:
-            rows = min(max(PIECE // max(int(self.slots[order[0]]), 1), 1), order.size)
-            while rows > 1 and rows * int(self.slots[order[rows - 1]]) > PIECE:
+            rows = min(max(PIECE // max(int(self.links[order[0]]), 1), 1), order.size)
+            while rows > 1 and rows * int(self.links[order[rows - 1]]) > PIECE:
                 rows //= 2
             yield order[:rows]
             order = order[rows:]
 
     def pieces(self, chosen: I64) -> Iterator[F64]:
-        """Yield the terms of a group in ranges of slots, so that no piece is larger than PIECE."""
-        slots, step = int(self.slots[chosen].max()), PIECE // chosen.size
-        for start in range(0, slots, step):
-            yield self.take(chosen, start, min(start + step, slots))
+        """Yield the terms of a group in ranges of links, so that no piece is larger than PIECE."""
+        links, step = int(self.links[chosen].max()), PIECE // chosen.size
+        for start in range(0, links, step):
+            yield self.take(chosen, start, min(start + step, links))
 
 
-def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, positions: I64) -> Terms:
+def summands_of(name: str, inputs: Sequence[Any], attrs: Attrs, positions: I64) -> Summands:
     """Return the terms at `positions`, row-major in the output. Raises InvalidInput unless it is a sum of products."""
     match name, inputs:
         case "sum", (x,):
@@ -64,7 +64,7 @@ def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, positions: I64) -> 
             return _conv2d_weight_grad(dy, x, attrs, positions)
         case "scatter_add", (base, idx, src):
             return _scatter_add(base, idx, src, positions)
-    raise InvalidInput(f"{name} of {len(inputs)} inputs is no sum of products")
+    raise InvalidInput(f"{name} of {len(inputs)} inputs is not a sum of products")
 
 
 def _digits(numbers: I64, shape: Sequence[int]) -> list[I64]:
@@ -76,15 +76,15 @@ def _digits(numbers: I64, shape: Sequence[int]) -> list[I64]:
     return digits[::-1]
 
 
-def _uniform(positions: I64, slots: int, counts: I64 | int, take: Callable[[I64, int, int], F64]) -> Terms:
-    return Terms(
-        np.full(positions.size, slots, dtype=np.int64),
+def _uniform(positions: I64, links: int, counts: I64 | int, take: Callable[[I64, int, int], F64]) -> Summands:
+    return Summands(
+        np.full(positions.size, links, dtype=np.int64),
         np.broadcast_to(np.int64(counts), positions.shape),
         take,
     )
 
 
-def _sum(x: Any, attrs: Attrs, positions: I64) -> Terms:
+def _sum(x: Any, attrs: Attrs, positions: I64) -> Summands:
     strides = [math.prod(x.shape[d + 1 :]) for d in range(x.ndim)]
     reduced = list(attrs["dims"])
     kept = [d for d in range(x.ndim) if d not in reduced]
@@ -105,7 +105,7 @@ def _sum(x: Any, attrs: Attrs, positions: I64) -> Terms:
     return _uniform(positions, terms, terms, take)
 
 
-def _product(a: Any, b: Any, positions: I64) -> Terms:
+def _product(a: Any, b: Any, positions: I64) -> Summands:
     batches = math.prod(a.shape[:-2])
     left, right = a.reshape(batches, *a.shape[-2:]), b.reshape(batches, *b.shape[-2:])
     batch, row, column = _digits(positions, (left.shape[0], left.shape[1], right.shape[2]))
@@ -119,7 +119,7 @@ def _product(a: Any, b: Any, positions: I64) -> Terms:
     return _uniform(positions, left.shape[2], left.shape[2], take)
 
 
-def _conv2d(x: Any, w: Any, attrs: Attrs, positions: I64) -> Terms:
+def _conv2d(x: Any, w: Any, attrs: Attrs, positions: I64) -> Summands:
     groups, (images, _, *size), (filters, channels, *kernel) = int(attrs["groups"]), x.shape, w.shape
     out = window_positions(size, kernel, attrs)
     n, f, *at = _digits(positions, (images, filters, *out))
@@ -135,11 +135,11 @@ def _conv2d(x: Any, w: Any, attrs: Attrs, positions: I64) -> Terms:
         return _existing(has_row[y, r] & has_column[z, s], read, weight)
 
     exist = [axes[i][1].sum(axis=1)[at[i]] for i in (0, 1)]
-    slots = channels * math.prod(kernel) if x.size else 0
-    return _uniform(positions, slots, channels * exist[0] * exist[1], take)
+    links = channels * math.prod(kernel) if x.size else 0
+    return _uniform(positions, links, channels * exist[0] * exist[1], take)
 
 
-def _conv2d_input_grad(dy: Any, w: Any, attrs: Attrs, positions: I64) -> Terms:
+def _conv2d_input_grad(dy: Any, w: Any, attrs: Attrs, positions: I64) -> Summands:
     groups, (images, filters, *out), (_, channels, *kernel) = int(attrs["groups"]), dy.shape, w.shape
     size, each = attrs["input_hw"], filters // groups
     n, channel, *at = _digits(positions, (images, groups * channels, *size))
@@ -159,7 +159,7 @@ def _conv2d_input_grad(dy: Any, w: Any, attrs: Attrs, positions: I64) -> Terms:
     return _uniform(positions, each * math.prod(kernel), each * exist[0] * exist[1], take)
 
 
-def _conv2d_weight_grad(dy: Any, x: Any, attrs: Attrs, positions: I64) -> Terms:
+def _conv2d_weight_grad(dy: Any, x: Any, attrs: Attrs, positions: I64) -> Summands:
     groups, (images, filters, *out), kernel = int(attrs["groups"]), dy.shape, attrs["kernel_hw"]
     channels = x.shape[1] // groups
     f, c, *at = _digits(positions, (filters, channels, *kernel))
@@ -174,11 +174,11 @@ def _conv2d_weight_grad(dy: Any, x: Any, attrs: Attrs, positions: I64) -> Terms:
         return _existing(has_row[y, r] & has_column[z, s], dy[n, f[chosen, None], y, z], read)
 
     exist = [axes[i][1].sum(axis=0)[at[i]] for i in (0, 1)]
-    slots = images * math.prod(out) if x.size else 0
-    return _uniform(positions, slots, images * exist[0] * exist[1], take)
+    links = images * math.prod(out) if x.size else 0
+    return _uniform(positions, links, images * exist[0] * exist[1], take)
 
 
-def _scatter_add(base: Any, idx: I64, src: Any, positions: I64) -> Terms:
+def _scatter_add(base: Any, idx: I64, src: Any, positions: I64) -> Summands:
     """Slot 0 is the base; the others are the rows of src that idx adds to it, in order."""
     width = math.prod(base.shape[1:])
     flat, sources, destination = idx.reshape(-1), src.reshape(idx.size, width), base.reshape(-1)
@@ -188,9 +188,9 @@ def _scatter_add(base: Any, idx: I64, src: Any, positions: I64) -> Terms:
     met = np.searchsorted(flat, row, "right", sorter=order) - first
 
     def take(chosen: I64, start: int, stop: int) -> F64:
-        slot = np.arange(start, stop)
-        exists = (slot >= 1) & (slot <= met[chosen, None])
-        place = np.where(exists, first[chosen, None] + slot - 1, 0)
+        link = np.arange(start, stop)
+        exists = (link >= 1) & (link <= met[chosen, None])
+        place = np.where(exists, first[chosen, None] + link - 1, 0)
         terms = np.zeros(exists.shape)
         if idx.size:
             terms = np.where(exists, sources[order[place], column[chosen, None]].astype(np.float64), 0.0)
@@ -198,7 +198,7 @@ def _scatter_add(base: Any, idx: I64, src: Any, positions: I64) -> Terms:
             terms[:, 0] = destination[positions[chosen]]
         return terms
 
-    return Terms(met + 1, met + 1, take)
+    return Summands(met + 1, met + 1, take)
 
 
 def _existing(exists: Any, a: Any, b: Any) -> F64:
