@@ -43,7 +43,7 @@ from trainer_node.audit.pool import Task
 from trainer_node.audit.published import PublishedRun
 from trainer_node.cli.audit import DIFFERS
 from trainer_node.local.bundle import Bundle
-from trainer_node.local.run_folder import Retention, RunFolder, open_run
+from trainer_node.local.run_folder import KeepRule, RunFolder, open_run
 from trainer_node.run.modes import backend_of
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from .codec.trial import TrialInfo
     from .contracts import Contracts, Deployment
     from .endpoints import connect
-    from .fees import FeePolicy
+    from .fees import FeeRule
     from .outbox import Call, Receipt
     from .releases import Releases
     from .retrace import MatchTrace, recorded, retraced, transactions_of
     from .rpc import guarded
     from .transactions import TransactionManager
-    from .view import Finality, ViewPolicy
+    from .view import Finality, ViewRule
 
 _PLACES = {
     "JobPhase": "referee_py.jobs",
@@ -38,7 +38,7 @@ _PLACES = {
     "Contracts": ".contracts",
     "Deployment": ".contracts",
     "connect": ".endpoints",
-    "FeePolicy": ".fees",
+    "FeeRule": ".fees",
     "Call": ".outbox",
     "Receipt": ".outbox",
     "Releases": ".releases",
@@ -49,7 +49,7 @@ _PLACES = {
     "guarded": ".rpc",
     "TransactionManager": ".transactions",
     "Finality": ".view",
-    "ViewPolicy": ".view",
+    "ViewRule": ".view",
 }
 
 

@@ -27,7 +27,7 @@ from .endpoints import Endpoints
 from .known import Known, Shown
 from .notes import BLOCK, Note
 from .tags import NEAR_BLOCKS, Tagged, near, tagged
-from .view import Look, ViewPolicy
+from .view import Look, ViewRule
 from .witnesses import Witnesses
 
 T = TypeVar("T")

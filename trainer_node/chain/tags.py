@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from .block import Block
 from .endpoint import Endpoint
 from .majority import low
-from .view import FINALITY_S, ViewPolicy
+from .view import FINALITY_S, ViewRule
 
 NEAR_BLOCKS, NEAR_S = 3, 10
 """Heads of endpoints that see the same chain are at most this far apart: so many blocks or so many seconds."""
@@ -43,7 +43,7 @@ class Tagged:
         return self.torn.get(lead, self.number)
 
 
-def tagged(policy: ViewPolicy, own: Mapping[Endpoint, Block], heads: Mapping[Endpoint, Block]) -> Tagged:
+def tagged(policy: ViewRule, own: Mapping[Endpoint, Block], heads: Mapping[Endpoint, Block]) -> Tagged:
     """Return what counts of what endpoints show with the tag of the settings, at least one. ``heads``: the newest
     blocks, of those that show no tag, too."""
     name, number = policy.finality, low(block.number for block in own.values())

@@ -20,7 +20,7 @@ from .block import Block
 from .endpoint import Endpoint
 from .endpoints import Endpoints
 from .tags import near, near_tags
-from .view import ViewPolicy
+from .view import ViewRule
 
 
 class Newest(NamedTuple):

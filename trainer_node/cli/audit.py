@@ -25,7 +25,7 @@ from .flags import flag, only_given, with_flags
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
 
-    from ..audit.engine import Report
+    from ..audit.engine import IntervalReport
     from ..audit.interval import Finding
     from ..audit.pool import Task
     from ..audit.published import PublishedRun
@@ -197,7 +197,7 @@ class _Signer:
 
 def _reports(
     run: PublishedRun, task: Task, left: Sequence[int], jobs: int, address: str | None
-) -> Iterator[Report]:
+) -> Iterator[IntervalReport]:
     from ..audit.engine import reports
 
     if address is None:
@@ -239,7 +239,7 @@ def _follow(
 
 def _earlier(folder: Path, run: PublishedRun) -> Iterator[IntervalReport]:
     """Yield the reports of earlier calls about the same claim."""
-    from ..audit.engine import MAX_REPORT_BYTES, Report
+    from ..audit.engine import MAX_REPORT_BYTES
     from ..audit.folder import reports_in
 
     for line in reports_in(folder, MAX_REPORT_BYTES):

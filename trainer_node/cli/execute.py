@@ -111,7 +111,7 @@ def run_command(
     from ..local.evaluation import Evaluation
     from ..local.local_run import LocalRun
     from ..local.provenance import local_run
-    from ..local.run_folder import Retention, open_run
+    from ..local.run_folder import KeepRule, open_run
     from ..run.replay import Interrupted
 
     bundle = Bundle.read(job)

@@ -29,7 +29,7 @@ def publish(
     """Compute an interval of a finished run again and publish more of it, so that an audit finds where it differs."""
     from ..local.bundle import Bundle
     from ..local.local_run import LocalRun
-    from ..local.run_folder import Retention, open_run
+    from ..local.run_folder import KeepRule, open_run
 
     bundle = Bundle.read(job)
     bundle = bundle.with_mode(mode.over(bundle.terms.mode))

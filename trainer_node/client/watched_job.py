@@ -18,7 +18,7 @@ from referee_py.program import SlotSource
 
 from ..chain import JobView
 from ..network.uri import check_uri
-from ..observe.run_reports import MAX_REPORT_BYTES, Report
+from ..observe.run_reports import MAX_REPORT_BYTES, RunReport
 
 TIMEOUT_S = 5.0
 """Longest wait for the next bytes of a report; the whole of it may take twice as long."""

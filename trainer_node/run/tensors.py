@@ -253,8 +253,8 @@ class Tensors:
     # ------------------------------------------------------------------ inside
 
     def _leave_line(self, job: int) -> None:
-        for trial in (False, True):
-            self._waiting.pop((job, trial), None)
+        for dry_run in (False, True):
+            self._waiting.pop((job, dry_run), None)
 
     def _refuses(
         self, key: tuple[int, bool], *, dry_run: bool, waits: bool, lasts_s: float
@@ -262,7 +262,7 @@ class Tensors:
         """Return why a job cannot have its memory now. Drops idle runs to make room."""
         job, _ = key
         if (reason := self._too_full(key)) is not None:
-            self._waiting.pop((job, trial), None)
+            self._waiting.pop((job, dry_run), None)
             return MemoryShort(str(reason), waits=False)
         now = self._clock()
         self._forget_waiting()

@@ -39,7 +39,7 @@ from pydantic_settings import (
 
 from referee_py.errors import InvalidInput
 
-from ..chain.view import FINALITY_S, Finality, ViewPolicy
+from ..chain.view import FINALITY_S, Finality, ViewRule
 from ..errors import ConfigError
 from ..network.uri import check_uri
 from ..suggest import did_you_mean

@@ -122,7 +122,7 @@ class RunExecution:
 
     def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
         """Return the backend for a job's operators. ``log_source`` has the job's rounding logs, if any."""
-        means = Means(self._backend, self._evaluator, _tell_ignored(job.id), self._thresholds)
+        means = Means(self._backend, self._evaluator, _log_ignored(job.id), self._thresholds)
         return run_backend(job.program.mode, means, log_source)
 
     def _log_source(self, work: Work, program: Program) -> RunLogs | None:

@@ -22,7 +22,7 @@ from trainer_node.audit.location import Location
 from trainer_node.audit.published import PublishedRun
 from trainer_node.audit.receipt import receipt_of
 from trainer_node.audit.receipt_file import Signed
-from trainer_node.local.run_folder import Retention, open_run
+from trainer_node.local.run_folder import KeepRule, open_run
 from trainer_node.run.modes import backend_of
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay

@@ -17,7 +17,7 @@ from tests.trainer_node.cli.growing import growing
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
 from trainer_node.audit.location import Location
 from trainer_node.audit.published import PublishedRun
-from trainer_node.local.run_folder import Retention, open_run
+from trainer_node.local.run_folder import KeepRule, open_run
 from trainer_node.run.modes import backend_of
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay

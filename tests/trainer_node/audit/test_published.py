@@ -15,7 +15,7 @@ from referee_py.errors import Unavailable
 from tests.trainer_node.cli.growing import growing
 from trainer_node.audit.folder import SEAL
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
-from trainer_node.local.run_folder import Retention, open_run
+from trainer_node.local.run_folder import KeepRule, open_run
 from trainer_node.run.modes import backend_of
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay

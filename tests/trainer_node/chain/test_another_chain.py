@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.conftest import Anvil
-from trainer_node.chain import ViewPolicy, connect
+from trainer_node.chain import ViewRule, connect
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.errors import RpcUnavailable, WrongChain
@@ -44,20 +44,20 @@ def test_one_right_endpoint_is_enough_to_start(module_anvil: Anvil, others: list
             one.asked.clear()
         assert web3.eth.block_number >= 0
         assert not any(one.asked for one in wrong), "nobody asks them for what is read"
-        view = Agreement(endpoints, ViewPolicy(agree=1))
+        view = Agreement(endpoints, ViewRule(agree=1))
         assert (view.look().doubt, endpoints.serving.url) == (None, module_anvil.url)
         assert sum("serves chain 1, not 31337" in told for told in view.problems) == len(wrong)
 
 
 def test_of_two_the_other_one_is_missing_for_stakes(module_anvil: Anvil, others: list[Liar]) -> None:
-    view = Agreement(endpoints_of(connect([others[0].url, module_anvil.url], 31337)), ViewPolicy(agree=2))
+    view = Agreement(endpoints_of(connect([others[0].url, module_anvil.url], 31337)), ViewRule(agree=2))
     for _ in range(3):
         assert "1 of 2 endpoints show block" in str(view.look().doubt)
 
 
 def test_one_that_comes_to_our_chain_is_heard_again(module_anvil: Anvil, others: list[Liar]) -> None:
     endpoints = endpoints_of(connect([others[0].url, module_anvil.url], 31337))
-    view = Agreement(endpoints, ViewPolicy(agree=2))
+    view = Agreement(endpoints, ViewRule(agree=2))
     assert view.look().doubt is not None
     others[0].lies.clear()
     assert (view.look().doubt, view.problems) == (None, [])

@@ -137,7 +137,7 @@ def test_a_number_that_never_changes_is_read_again(module_anvil: Anvil) -> None:
 def test_the_head_is_that_of_most(module_anvil: Anvil) -> None:
     """Attack: one number that is too high while a daemon starts, and it would take all that is to be done for older."""
     with endpoints(module_anvil) as (web3, (liar, *_)):
-        client = ChainClient(web3, DEPLOYMENT, policy=ViewPolicy(agree=2))
+        client = ChainClient(web3, DEPLOYMENT, policy=ViewRule(agree=2))
         honest = client.head()
         liar.lies["eth_getBlockByNumber"] = lambda true: {"result": {**true["result"], "number": hex(10**9)}}
         assert client.block().number == 10**9, "that one serves"
