@@ -17,6 +17,7 @@ from referee_py.errors import AssayError
 from ...audit.claimed import Source
 from ...errors import Malformed
 from ...run.refutation import Refuted
+from ...work.processors import Share
 from .budget import ChainClock
 from .interval_run import Part
 
@@ -108,6 +109,8 @@ class Checks:
     """The checks of one job. ``cpu_s`` seconds of processors and ``fetched`` bytes have been spent on them."""
 
     clock: ChainClock
+    share: Share = field(default_factory=Share)
+    """What its intervals have had of the processors, all together."""
     computing: int = 0
     """How many of its intervals are replayed, or wait for the processors."""
     over: bool = False

@@ -27,6 +27,7 @@ from ...chain import Group, JobView
 from ...errors import DiskFailed, Malformed
 from ...limits.waits import staked_s
 from ...network.budget import Until
+from ...run.cost_estimate import MARGIN
 from ...run.refutation import Refuted
 from ...run.replay import Interrupted
 from ...work.job_runner import JobRunner
@@ -80,9 +81,14 @@ class Task:
         return self.root.late(self.now)
 
     @property
+    def ends(self) -> int:
+        """The instant on the chain from which on the root cannot be refuted."""
+        return max(self.job.challenge_end, self.group.until, self.group.refutable_until)
+
+    @property
     def refutable_s(self) -> float:
         """The seconds in which the root can be refuted."""
-        return max(self.job.challenge_end, self.group.until, self.group.refutable_until) - self.now
+        return self.ends - self.now
 
     def about(self, interval: int) -> dict[str, Any]:
         return {"job": self.job.id, "root": self.group.root.hex(), "interval": interval}
@@ -138,6 +144,9 @@ class IntervalRunner(JobRunner):
         whole_s, part_s = self._whole_s(job), self._part_s(job)
         assert whole_s is not None
         assert part_s is not None
+        # NOTE: what is drawn is checked as far as it gets. So no more than half of the time is kept for computing it, or
+        # what one interval takes.
+        part_s = min(part_s, max(self._interval_s(job), task.refutable_s / (2 * MARGIN)))
         claims_s = claimable_s(job, task.checks.wrong, now)
         means = self._samples.means()
         after_s = task.checks.whole_after_s
@@ -192,7 +201,8 @@ class IntervalRunner(JobRunner):
 
     def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, *, shared: bool) -> bytes:
         """Replay an interval; what is found wrong keeps its memory. Raises Interrupted, BudgetSpent, MemoryShort.
-        SAFETY: what is not ``shared`` is one that we have staked on, which waits for nobody."""
+        SAFETY: what is not ``shared`` is one that we have staked on, which waits for nobody. All others of a job have
+        one share of the processors: the client says how many they are."""
         checks = task.checks
 
         def wanted() -> None:
@@ -208,7 +218,7 @@ class IntervalRunner(JobRunner):
         if not shared:
             with checks.computes(), self._memory(task, auditor, interval, must=True) as kept_if_wrong, meter:
                 return kept_if_wrong(auditor.replay(interval, on_step))
-        with checks.computes(), self._processors.share() as pass_on:
+        with checks.computes(), self._processors.share(checks.share, task.ends) as pass_on:
             wanted()
 
             def between(step: int) -> None:

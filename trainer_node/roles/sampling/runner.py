@@ -71,6 +71,7 @@ class SampleRunner(IntervalRunner):
         prepared = self._prepared(job, ours) is not None
         checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
         checks.clock.see(now)
+        checks.share.worth = job.at_stake
         checks.whole_after_s = whole_after_s
         if self._keeper is not None:
             self._keeper.takes_part(job.id, not checks.whole)
@@ -163,27 +164,31 @@ class SampleRunner(IntervalRunner):
         return super().busy or any(checks.busy for checks in self._checks.values())
 
     def ready_in_s(self, job: JobView) -> float | None:
-        """NOTE: intervals share the processors, so each of the others takes no more of them than we do meanwhile; and
-        the whole runs beside them, of which one computes, take half."""
+        """NOTE: of a part it is the first interval that has to be in time: it is checked as far as it gets.
+
+        SAFETY: what others compute does not count against it, but for the whole runs beside it, of which one computes
+        and takes half. Who posts jobs would keep us from all others; and one that is begun takes from another no more
+        than its share.
+        """
         estimate = self.prepare(job)
         if estimate is None:
             return None
         if self._as_whole(job):
             return self.whole_ready_in_s(job)
-        own = self._part_s(job)
+        part_s = self._part_s(job)
+        own = None if part_s is None else min(part_s, self._interval_s(job))
         runs_s = None if own is None else self._runs_s(job.id, own)
-        if own is None or runs_s is None:
-            return None
-        return own + self._parts_s(job, own) + min(own, runs_s)
+        return None if own is None or runs_s is None else own + min(own, runs_s)
 
     def _before_s(self, job: JobView, own_s: float) -> float | None:
         runs_s = super()._before_s(job, own_s)
         return None if runs_s is None else self._parts_s(job, own_s) + runs_s
 
     def _parts_s(self, job: JobView, own_s: float) -> float:
-        """Return the seconds that intervals of other jobs take from a computation of ``own_s``."""
+        """Return the seconds that intervals of other jobs take from a whole run of ``own_s``. NOTE: one computes beside
+        it, so they take half of the processors, all together."""
         others = [n for n, checks in self._checks.items() if checks.computing and n != job.id]
-        return sum(min(own_s, self._part_s(self._works[n].job) or 0.0) for n in others)
+        return min(own_s, sum(self._part_s(self._works[n].job) or 0.0 for n in others))
 
     def _at_stake(self, job_id: int, ours: bool) -> None:
         """NOTE: what was found wrong keeps its memory, staked on or not."""
