@@ -43,9 +43,9 @@ Refutations = Callable[[JobView, int], tuple[list[Refuted], list[Refuted]]]
 
 
 class Participant(Role):
-    """Plays for the node's key, or only computes results if the node has none. With ``requests`` it requests on the
-    chain the logs that nobody serves. The ``watcher`` earns bounties. ``refutations``: what it refutes, in a node that
-    checks parts."""
+    """Plays for the node's key, or only computes results if the node has none; ``joins``: it trains. With ``requests``
+    it requests on the chain the logs that nobody serves. The ``watcher`` earns bounties. ``refutations``: what it
+    refutes, in a node that checks parts."""
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class Participant(Role):
         runner: JobRunner,
         decide: Decide,
         *,
+        joins: bool = False,
         requests: bool = False,
         watcher: Watcher | None = None,
         refutations: Refutations = lambda *_: ([], []),
@@ -62,6 +63,7 @@ class Participant(Role):
         self._decide = decide
         self._refutations = refutations
         self._watcher = watcher
+        self.joins = joins or watcher is not None
         self._me = node.address
         self._disputes: Disputes | None = None
         self._responder: DataResponder | None = None
