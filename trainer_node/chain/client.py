@@ -89,7 +89,7 @@ class ChainClient(Connection):
 
 
 CHANGES = ("PhaseEnds", "Claimed", "Refuted", "LogsRevealed", "LogsWithheld", "ClaimLost", "GroupDied")
-"""Events of the Jobs contract after which a job of strangers may ask for a look. NOTE: not those that cost gas alone."""
+"""Events of the Jobs contract after which a job of strangers may ask for a look; not those that cost gas alone."""
 
 
 class Snapshot:

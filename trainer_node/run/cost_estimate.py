@@ -172,8 +172,8 @@ def measure(
     seconds, ``busy`` the seconds of processors that this process has had. ``right`` executes an operator as it is
     judged; None if the step does the same.
 
-    Raises StepTooLong if it takes more than ``limit_s`` seconds of both, or is sure to, Unavailable if told to stop or if the machine
-    has no time for it, HashMismatch if the tensors are not the program's.
+    Raises StepTooLong if it takes more than ``limit_s`` seconds of both, or is sure to, Unavailable if told to stop or
+    if the machine has no time for it, HashMismatch if the tensors are not the program's.
     """
     terms = package.terms
     check_operators(package.program, limit_s, rate_of(backend))

@@ -5,8 +5,8 @@
     left      gave its place to another that has had less time, and goes on later from the state that it has kept
 
 INVARIANT: a stranger's run takes from another no more time than the other takes itself, for what both are worth
-(`processors.Share`), and some seconds: so a run of milliseconds is done though one of hours has begun. SAFETY: a run on which our stake rests waits for no place, and goes
-before all others: their number is bounded by what we have paid.
+(`processors.Share`), and some seconds: so a run of milliseconds is done though one of hours has begun. SAFETY: a run on
+which our stake rests waits for no place, and goes before all others: their number is bounded by what we have paid.
 """
 
 from __future__ import annotations

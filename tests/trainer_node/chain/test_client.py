@@ -240,28 +240,6 @@ def test_a_job_is_read_in_one_call(town: Town, monkeypatch: pytest.MonkeyPatch) 
     assert asked == ["eth_call", "eth_getLogs"], "the state, and the events that tell what it is the hash of"
 
 
-def test_the_jobs_in_which_something_has_happened_are_read_in_one_request(
-    town: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, two = town.post(), town.post()
-    before = town.client.snapshot().block.number
-    assert town.client.snapshot().jobs_changed(before) == []
-    town.claim_two(two)
-    snapshot, asked = town.client.snapshot(), []
-    endpoint: Any = town.client.endpoints.serving
-    send = endpoint.request
-
-    def listen(method: str, params: object) -> Any:
-        asked.append(method)
-        return send(method, params)
-
-    monkeypatch.setattr(endpoint, "request", listen)
-    assert snapshot.jobs_changed(before) == [two]
-    assert set(snapshot.jobs_changed(None)) == {one, two}
-    assert asked == ["eth_getLogs"] * 2
-    assert snapshot.jobs_changed(snapshot.block.number) == []
-
-
 def test_reorganisation_is_noticed(town: Town) -> None:
     town.post()
     snapshot = town.client.snapshot()

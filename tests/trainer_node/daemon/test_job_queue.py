@@ -270,7 +270,9 @@ def test_what_happens_is_looked_at_first_and_leaves_room_for_the_rest(stored: Da
         assert min(seen) < 100, "the rest has its turn"
 
 
-def test_events_that_cannot_be_read_keep_us_from_no_job(stored: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_that_cannot_be_read_keep_us_from_no_job(
+    stored: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain, asked = Chain(5), list[int | None]()
     scheduler = Scheduler(JobQueue(stored), Problems())
 
@@ -317,7 +319,11 @@ def test_of_those_at_work_the_ones_that_end_first_keep_their_places(stored: Data
 
 
 def test_what_may_be_due_by_itself_is_not_quiet() -> None:
-    for phase, until in ((JobPhase.REVEAL, 2000), (JobPhase.CHALLENGE, 3000), (JobPhase.CLOSING, float("inf"))):
+    for phase, until in (
+        (JobPhase.REVEAL, 2000),
+        (JobPhase.CHALLENGE, 3000),
+        (JobPhase.CLOSING, float("inf")),
+    ):
         assert quiet_until(job(phase=phase), joins=True) == until
         assert quiet_until(challenged(1, CLAIM, 10, phase=phase), joins=False) == 0
     assert quiet_until(job(phase=JobPhase.TRAINING), joins=False) == 1000

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +85,12 @@ def test_an_operator_that_takes_hours_at_any_rate_is_never_begun() -> None:
     assert memory_needed(large.program, large.terms) < 16 << 30
     assert hardest(large.program) == (2 * 16 * 16 * 2049**2 * 2048**2, 2)
     with pytest.raises(StepTooLong, match=r"node 2 \(conv2d\) has 9e\+15 operations"):
-        measure(large, Computes("cpu", convolves=False), limit_s=TRIAL_S)  # type: ignore[arg-type]
+        measure(large, Computes("cpu", convolves=False), limit_s=TRIAL_S)
 
 
 def test_the_rate_is_that_of_the_device() -> None:
     assert rate_of(repops.backend("cpu")) == RATES["cpu"] * repops.get_num_threads()
-    assert rate_of(Computes("cuda", convolves=False)) == GPU_RATE  # type: ignore[arg-type]
+    assert rate_of(Computes("cuda", convolves=False)) == GPU_RATE
     small = convolution(8, 4, 2)
     assert measure(small, repops.backend("cpu"), limit_s=TRIAL_S).step_s > 0
 
@@ -112,7 +113,9 @@ def test_a_job_is_measured_beside_operators_that_go_on_for_days(
     client.put_blob(small.program.to_bytes())
     backend = Computes("waits", convolves=True)
     # NOTE: a small convolution stands for a large one.
-    monkeypatch.setattr(packages, "surely_short", lambda program, *_: program.file_hash() == PROGRAM.file_hash())
+    monkeypatch.setattr(
+        packages, "surely_short", lambda program, *_: program.file_hash() == PROGRAM.file_hash()
+    )
     with (
         ArtifactServer(client) as server,
         runner(tmp_path / "node", database, backend=backend, clock=clock) as works,
@@ -120,14 +123,20 @@ def test_a_job_is_measured_beside_operators_that_go_on_for_days(
         posted = {"program": small.terms, "program_file": small.program.file_hash(), "uri": server.uri}
         bait = [job(100 + k, **posted) for k in range(BESIDE + 2)]
         other = job(1, uri=server.uri)
+
+        def begun(count: int) -> bool:
+            for of in bait[:count]:
+                works.prepare(of)
+            return backend.begun == count
+
         for number in range(BESIDE + 1):
-            until(lambda n=number: [works.prepare(of) for of in bait[: n + 1]] and backend.begun > n)
+            until(partial(begun, number + 1))
             clock.on(3600.0)
         assert works.prepare(bait[-1]) is None
         assert until(lambda: works.prepare(other)), "it is sure to be short"
         assert backend.begun == BESIDE + 1, "and another that is not waits"
         backend.go.set()
-        until(lambda: all(works._works[of.id].prepared.done() for of in bait[: BESIDE + 1]))
+        until(lambda: not works.busy)
 
 
 class TestOrdered:

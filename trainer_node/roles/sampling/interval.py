@@ -144,8 +144,8 @@ class IntervalRunner(JobRunner):
         whole_s, part_s = self._whole_s(job), self._part_s(job)
         assert whole_s is not None
         assert part_s is not None
-        # NOTE: what is drawn is checked as far as it gets. So no more than half of the time is kept for computing it, or
-        # what one interval takes.
+        # NOTE: what is drawn is checked as far as it gets. So what is kept for computing it is half of the time at
+        # most, or what one interval takes.
         part_s = min(part_s, max(self._interval_s(job), task.refutable_s / (2 * MARGIN)))
         claims_s = claimable_s(job, task.checks.wrong, now)
         means = self._samples.means()

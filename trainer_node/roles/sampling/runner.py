@@ -164,12 +164,8 @@ class SampleRunner(IntervalRunner):
         return super().busy or any(checks.busy for checks in self._checks.values())
 
     def ready_in_s(self, job: JobView) -> float | None:
-        """NOTE: of a part it is the first interval that has to be in time: it is checked as far as it gets.
-
-        SAFETY: what others compute does not count against it, but for the whole runs beside it, of which one computes
-        and takes half. Who posts jobs would keep us from all others; and one that is begun takes from another no more
-        than its share.
-        """
+        """NOTE: of a part the first interval has to be in time, beside a whole run that computes: it is checked as far
+        as it gets. SAFETY: other intervals count nothing, or who posts jobs would keep us from all others."""
         estimate = self.prepare(job)
         if estimate is None:
             return None
@@ -185,8 +181,7 @@ class SampleRunner(IntervalRunner):
         return None if runs_s is None else self._parts_s(job, own_s) + runs_s
 
     def _parts_s(self, job: JobView, own_s: float) -> float:
-        """Return the seconds that intervals of other jobs take from a whole run of ``own_s``. NOTE: one computes beside
-        it, so they take half of the processors, all together."""
+        """Return the seconds that intervals take from a whole run of ``own_s``: one computes beside it."""
         others = [n for n, checks in self._checks.items() if checks.computing and n != job.id]
         return min(own_s, sum(self._part_s(self._works[n].job) or 0.0 for n in others))
 

@@ -54,7 +54,9 @@ def test_a_job_takes_from_another_what_it_has_at_stake_beside_it_however_short_i
         def plan(self, _: object, group: Any) -> Plan:
             return Plan((2,) if group.root == lie.root else tuple(range(1, COUNT + 1)))
 
-    node = new_runner(SampleRunner, Store(tmp_path / "node", sync=False), database, samples=Draw(), clock=clock)
+    node = new_runner(
+        SampleRunner, Store(tmp_path / "node", sync=False), database, samples=Draw(), clock=clock
+    )
     node._processors = Processors(clock)
     replay = Auditor.replay
 
@@ -83,7 +85,7 @@ def test_a_job_takes_from_another_what_it_has_at_stake_beside_it_however_short_i
         slow_server(Store(tmp_path / "right" / "artifacts", sync=False), clock) as two,
     ):
         real, bait = job(1, lie, one.uri), job(2, right, two.uri)
-        until(lambda: all([node.prepare(of) is not None for of in (real, bait)]))
+        until(lambda: [of for of in (real, bait) if node.prepare(of) is None] == [])
         monkeypatch.setattr(Auditor, "replay", timed)
         node.check(bait, 0)
         until(lambda: node._checks[2].computing)
