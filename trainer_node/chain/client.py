@@ -88,8 +88,8 @@ class ChainClient(Connection):
         return Snapshot(self, self.block(number))
 
 
-CHANGES = ("PhaseEnds", "Claimed", "Refuted", "LogsRevealed", "LogsWithheld", "ClaimLost", "GroupDied")
-"""Events of the Jobs contract after which a job of strangers may ask for a look; not those that cost gas alone."""
+CHANGES = ("Claimed", "Refuted", "LogsRevealed", "LogsWithheld", "ClaimLost", "GroupDied")
+"""Events of the Jobs contract after which a job of strangers may ask for a look; none of them costs gas alone."""
 
 
 class Snapshot:
