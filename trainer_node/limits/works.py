@@ -295,8 +295,8 @@ WORKS = (
     Work(
         "replaying drawn intervals",
         "a claim in a posted job",
-        "one step at a time, of the job that has had least time for what is staked in it, in all of its intervals; so "
-        "a job takes from another what that other takes itself, times the stakes of its claims by those of the other, "
+        "one step at a time, of the root that has had least time for what is staked, in all of its intervals; so a job "
+        "takes from another what that other takes itself, times the stakes of its claims by those of the other, "
         "however it is cut or divided; beside a whole run, of which all together take half",
         "the gas of posting, and a stake that comes back where the claim is right",
         "N/roles/sampling/test_shares.py::"

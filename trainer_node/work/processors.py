@@ -2,7 +2,7 @@
 
 INVARIANT: a new one begins within one step of any other, and one that takes t seconds waits for at most t seconds, and
 a step, of each share that computes meanwhile and is worth the same; of one that is worth k times as much for k t. A
-share is kept over all that is computed for it, one after the other and side by side. So who brings a long one keeps
+share is kept over all that is computed for it, one after the other. So who brings a long one keeps
 nobody else's short one waiting, and who cuts his into pieces has no more than with one piece. What our stake rests on
 goes before all others, in the order in which it came: each of it was begun because it is in time behind those before
 it.
@@ -51,12 +51,11 @@ class _Place:
     until: float
     woken: threading.Condition
     since: float = 0.0
-    had_s: float = 0.0
 
     @property
-    def rank(self) -> tuple[int, float, float, float]:
-        """NOTE: of two whose shares have had the same, as of two of one share, the one that has to be done first."""
-        return *self.share.rank, self.until, self.had_s
+    def rank(self) -> tuple[int, float, float]:
+        """NOTE: of two that have had the same, the one that has to be done first."""
+        return *self.share.rank, self.until
 
 
 class Processors:
@@ -123,8 +122,7 @@ class Processors:
 
     def _count(self, mine: _Place) -> None:
         now = self._clock()
-        took, mine.since = now - mine.since, now
-        mine.share.had_s, mine.had_s = mine.share.had_s + took, mine.had_s + took
+        mine.share.had_s, mine.since = mine.share.had_s + now - mine.since, now
 
     def _pass_on(self, mine: _Place) -> bool:
         with self._lock:

@@ -170,23 +170,24 @@ def test_each_has_time_for_what_it_is_worth_however_that_is_divided(desk: Desk) 
     assert all(abs(done[:n].count(0) - n / 2) <= 4 for n in range(81))
 
 
-def test_of_one_share_what_has_to_be_done_first_goes_first_and_keeps_nobody_else_waiting(desk: Desk) -> None:
-    share, done = Share(), list[str]()
+def test_of_those_that_have_had_the_same_the_one_that_ends_first_begins(desk: Desk) -> None:
+    """And who names an early end has no more by it."""
+    done = list[str]()
 
-    def work(name: str, of: Share, until_: float) -> None:
-        with desk.processors.share(of, until_) as pass_on:
+    def work(name: str, ends: float) -> None:
+        with desk.processors.share(Share(), ends) as pass_on:
             for _ in range(2):
                 done.append(name)
                 desk.clock.on(1.0)
                 pass_on()
 
     with desk.processors.share(Share(ours=True)):
-        for name, of, ends in (("later", share, 9.0), ("other", Share(), 99.0), ("sooner", share, 5.0)):
-            desk.threads.append(threading.Thread(target=work, args=(name, of, ends)))
+        for name, ends in (("late", 99.0), ("later", 100.0), ("soon", 5.0)):
+            desk.threads.append(threading.Thread(target=work, args=(name, ends)))
             desk.threads[-1].start()
             until(partial(desk.waits, len(desk.threads)))
     desk.end()
-    assert done == ["sooner", "other", "sooner", "other", "later", "later"]
+    assert done == ["soon", "late", "later"] * 2
 
 
 @pytest.mark.parametrize("waiting", [10, 100])

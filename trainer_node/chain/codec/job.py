@@ -171,6 +171,12 @@ class JobView(JobTerms):
         return max(1, sum(claim.stake for claim in self.claims if not claim.lost))
 
     @property
+    def at_stake_by_root(self) -> float:
+        """Wei that can be lost in the job for each claimed root that lives."""
+        living = sum(group.refutes is None and not group.dead for group in self.groups)
+        return self.at_stake / max(1, living)
+
+    @property
     def due(self) -> int:
         """The earliest instant at which the job can end; it ends later if matches last longer."""
         return max(self.challenge_end, self.reclaim_end)

@@ -60,6 +60,8 @@ class Root:
     """By interval: the instant on the chain up to which its data are waited for."""
     asking: int = 0
     """The interval whose data are asked for."""
+    share: Share = field(default_factory=Share)
+    """What its intervals have had of the processors, all together."""
     withheld: bool = False
     """Whether data of it are not served, or too late."""
     running: Future[None] | None = None
@@ -109,8 +111,6 @@ class Checks:
     """The checks of one job. ``cpu_s`` seconds of processors and ``fetched`` bytes have been spent on them."""
 
     clock: ChainClock
-    share: Share = field(default_factory=Share)
-    """What its intervals have had of the processors, all together."""
     computing: int = 0
     """How many of its intervals are replayed, or wait for the processors."""
     over: bool = False

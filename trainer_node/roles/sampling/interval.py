@@ -201,8 +201,8 @@ class IntervalRunner(JobRunner):
 
     def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, *, shared: bool) -> bytes:
         """Replay an interval; what is found wrong keeps its memory. Raises Interrupted, BudgetSpent, MemoryShort.
-        SAFETY: what is not ``shared`` is one that we have staked on, which waits for nobody. All others of a job have
-        one share of the processors: the client says how many they are."""
+        SAFETY: what is not ``shared`` is one that we have staked on, which waits for nobody. All others of a root
+        have one share of the processors: the client says how many they are."""
         checks = task.checks
 
         def wanted() -> None:
@@ -218,7 +218,7 @@ class IntervalRunner(JobRunner):
         if not shared:
             with checks.computes(), self._memory(task, auditor, interval, must=True) as kept_if_wrong, meter:
                 return kept_if_wrong(auditor.replay(interval, on_step))
-        with checks.computes(), self._processors.share(checks.share, task.ends) as pass_on:
+        with checks.computes(), self._processors.share(task.root.share, task.ends) as pass_on:
             wanted()
 
             def between(step: int) -> None:

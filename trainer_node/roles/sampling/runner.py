@@ -71,7 +71,6 @@ class SampleRunner(IntervalRunner):
         prepared = self._prepared(job, ours) is not None
         checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
         checks.clock.see(now)
-        checks.share.worth = job.at_stake
         checks.whole_after_s = whole_after_s
         if self._keeper is not None:
             self._keeper.takes_part(job.id, not checks.whole)
@@ -222,6 +221,7 @@ class SampleRunner(IntervalRunner):
         """Let what is left of the claimed roots be checked, each root for itself."""
         for group, root in self._todo(job, checks):
             task = Task(job, self._works[job.id], group, checks, root)
+            root.share.worth = job.at_stake_by_root
             # NOTE: nobody gets turns that are too short for anything by the end of his period.
             period_s = max(task.refutable_s, TURN_S)
             root.running = self._lanes.submit(period_s, partial(self._sample, task))

@@ -98,6 +98,18 @@ def test_a_job_takes_from_another_what_it_has_at_stake_beside_it_however_short_i
     assert theirs[0] <= OURS * stakes[1] / stakes[0] + 1
 
 
+def test_what_is_staked_in_a_job_is_divided_among_its_living_roots() -> None:
+    """Who claims more roots in his own job has no more for it than he stakes; nor has a root that was claimed late
+    less because the job has had much."""
+    one = challenged(1, [(b"a" * 32, ""), (b"b" * 32, "")], PERIOD)
+    assert (one.at_stake, one.at_stake_by_root) == (2, 1.0)
+    dead = replace(one, claims=(one.claims[0], replace(one.claims[1], lost=True)))
+    dead = replace(dead, groups=(one.groups[0], replace(one.groups[1], spokesman=1)))
+    assert (dead.at_stake, dead.at_stake_by_root) == (1, 1.0)
+    three = replace(one, claims=(replace(one.claims[0], stake=5), one.claims[1]))
+    assert (three.at_stake, three.at_stake_by_root) == (6, 3.0)
+
+
 def a_sampler(siege: Siege, folder: Path) -> Sampler:
     """Return a sampler that draws every interval."""
     node: Any = SimpleNamespace(
