@@ -47,7 +47,7 @@ class Desk:
         self.begun = list[str]()
         self.on_step: Callable[[str], None] = lambda _: None
 
-    def settled(self) -> bool:
+    def at_rest(self) -> bool:
         """Return whether nobody is about to leave or to come. NOTE: a real step lasts for longer than that takes."""
         waiting = list(self.runs._processors._waiting)
         leaves = [one for one in waiting if one.share.leaves]
@@ -123,7 +123,7 @@ def test_where_all_places_are_taken_the_one_that_has_had_most_leaves_and_goes_on
 
     def on_step(_: str) -> None:
         nonlocal most
-        until(desk.settled)
+        until(desk.at_rest)
         most = max(most, len(desk.runs._placed))
         if len(desk.done) == 20 * SLICE_S:
             newcomer.append(desk.begin("new", 3))
