@@ -121,6 +121,7 @@ def requests_of(
             for member in arena.members:
                 member.loop.tick()
             arena.skip(5)
+        tick()  # NOTE: at a new block it also looks for what has happened in all jobs
         for _ in range(200):  # until it has a result of its own, and nothing more to send
             last = tick()
             if last["eth_getLogs"] and not last["eth_sendRawTransaction"]:

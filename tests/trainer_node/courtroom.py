@@ -166,6 +166,9 @@ class Court:
     def job_count(self) -> int:
         return len(self.jobs)
 
+    def jobs_changed(self, _since: int | None) -> list[int]:
+        return []
+
     def job(self, number: int) -> JobView:
         return self.jobs[number - 1]
 

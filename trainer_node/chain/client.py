@@ -88,6 +88,10 @@ class ChainClient(Connection):
         return Snapshot(self, self.block(number))
 
 
+CHANGES = ("Claimed", "Refuted", "LogsRevealed", "LogsWithheld", "ClaimLost", "GroupDied")
+"""Events of the Jobs contract after which a job of strangers may ask for a look; none of them costs gas alone."""
+
+
 class Snapshot:
     """The state of the contracts at one block. Every method raises RpcUnavailable or RpcCorrupt."""
 
@@ -186,6 +190,14 @@ class Snapshot:
     def commit_age(self) -> int:
         """Return the least age of a commitment for a challenge, in seconds of the chain."""
         return int(self._read.view(self._contracts.jobs, "COMMIT_AGE"))
+
+    def jobs_changed(self, since: int | None) -> list[int]:
+        """Return the jobs in which something has happened after block ``since`` that others may have to act on, each
+        once; of the last blocks alone where one request does not span as many, or if that is None.
+
+        NOTE: only a hint where to look first. So no other endpoint confirms it.
+        """
+        return self._read.recent(Query(self._contracts.jobs, (), CHANGES), since)
 
     def job(self, job_id: int) -> JobView:
         """Return a job with its trainers, claims and groups. Raises InvalidInput if there is no such job."""

@@ -77,6 +77,17 @@ class Reader:
 
         return client.cache.read(query, first, last, self._hash_of, fetch, vouch)
 
+    def recent(self, query: Query, since: int | None) -> list[int]:
+        """Return the numbers of the jobs that events name after block ``since``, in the last blocks that one request
+        spans. They are not noted, so no other endpoint has to confirm them."""
+        client, last = self._client, self.block.number
+        span = max(client.deployment.block, last - client.log_range + 1)
+        first = span if since is None else max(span, since + 1)
+        if first > last:
+            return []
+        events = list(read_events(client.web3, query, first, last, client.log_range))
+        return list(dict.fromkeys(int(event.args["jobId"]) for event in events))
+
     @contextlib.contextmanager
     def sensible(self, *queries: Query) -> Iterator[None]:
         """SAFETY: if what was read makes no sense, another endpoint serves the next look, and events of these queries

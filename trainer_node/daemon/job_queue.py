@@ -1,21 +1,26 @@
 """The choice of jobs for each round, and the protection of each job from errors in the others.
 
-    jobs that concern us     every round, and first; so are jobs that we work on
-    all others               a few a round: new ones, and the rest in turn until they have ended
+    jobs that concern us     every round, and first; so are jobs that we work on, of which those that end first keep
+                             their places
+    all others               a few a round: those in which something has happened, new ones, and the rest in turn
+    quiet ones               fewer: what cannot change by itself before an instant comes in its turn from then on
 
 Jobs are cheap to post. SAFETY: a round's work must not grow with their number, or an adversary could post many jobs
-until the clocks of our disputes run out. A job's data are untrusted: an error in one job must not stop the round.
+until the clocks of our disputes run out; nor must the wait of a claimed job grow with the jobs that nobody claims in.
+What has happened is a hint of one endpoint: a job that it hides comes in its turn. A job's data are untrusted: an error
+in one job must not stop the round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 
 import structlog
 
 from referee_py.errors import AssayError
 
-from ..chain import JobView, Snapshot
+from ..chain import JobPhase, JobView, Snapshot
 from ..errors import ChainError, DiskFailed
 from ..observe.metrics import Metrics
 from ..observe.problems import Problems
@@ -25,6 +30,8 @@ PER_ROUND = 64
 """Jobs of strangers that a round looks at, with some 70 requests to the RPC endpoint."""
 MAX_AT_WORK = 16
 """Jobs of strangers that every round looks at because their packages are being fetched or their runs executed."""
+QUIET = 8
+"""A round looks at one quiet job for each so many others."""
 PROBE_AFTER = 3
 """Number of failed requests to the chain, with no job done in between, after which a round checks that it answers."""
 
@@ -42,39 +49,65 @@ class JobQueue:
         self._per_round = per_round
         # SAFETY: a process may have ended after it voted, and before it marked the job.
         self._ours = {*database.jobs(_OURS), *(job for job, *_ in database.undone())}
-        self._at_work: dict[int, None] = {}
+        self._at_work: dict[int, float] = {}
+        """When they end."""
         self._ended: set[int] = set()
+        self._quiet: dict[int, float] = {}
+        """Until when nothing changes by itself."""
+        self._happened: dict[int, None] = {}
         self._unsaved: set[int] = set()
         self._newest: int | None = None
-        self._next = 1
+        self._next = self._next_quiet = 1
 
-    def due(self, count: int) -> list[int]:
-        """Return the jobs of this round. Jobs are numbered from 1 to ``count``.
+    def happened(self, jobs: Iterable[int]) -> None:
+        """Note that something has happened in these jobs: they come soon, and as they are now."""
+        for job in jobs:
+            self._quiet.pop(job, None)
+            self._happened[job] = None
 
-        Our jobs have a turn in every round, and so have up to `MAX_AT_WORK` jobs that we work on. New jobs come before
-        jobs seen earlier. Ended jobs do not come again.
+    def due(self, count: int, now: float = 0.0) -> list[int]:
+        """Return the jobs of this round. Jobs are numbered from 1 to ``count``; ``now``: the chain's time.
+
+        Our jobs have a turn in every round, and so have up to `MAX_AT_WORK` jobs that we work on. Then come jobs in
+        which something has happened, new jobs, and jobs seen earlier. Ended jobs do not come again.
         """
-        first = sorted(job for job in self._ours | set(self._at_work) if job <= count)
-        known = set(first) | self._ended
+        first = sorted(job for job in self._ours | self._at_work.keys() if job <= count)
+        known = self._ended.union(first)
         quota = self._per_round // 2
+        others = list[int]()
+        while self._happened and len(others) < quota // 2:
+            job = next(iter(self._happened))
+            del self._happened[job]
+            if 1 <= job <= count and job not in known:
+                others.append(job)
         newest = max(count - quota, 0) if self._newest is None else min(self._newest, count)
-        others = [job for job in range(newest + 1, min(count, newest + quota) + 1) if job not in known]
+        new = range(newest + 1, min(count, newest + quota) + 1)
+        others += [job for job in new if job not in known and job not in others]
         self._newest = min(count, newest + quota)
-        for _ in range(count):
-            if len(others) >= self._per_round:
-                break
-            self._next = self._next if self._next <= count else 1
-            if self._next not in known and self._next not in others:
-                others.append(self._next)
-            self._next += 1
-        return first + others
+        known.update(others)
+        quiet = {job for job, until in self._quiet.items() if until > now}
+        room = max(0, self._per_round - len(others))
+        turns, self._next = _turns(self._next, count, room, lambda job: job not in known and job not in quiet)
+        more = min(room - len(turns), self._per_round // QUIET)
+        silent, self._next_quiet = _turns(self._next_quiet, count, more, lambda job: job in quiet - known)
+        return first + others + turns + silent
 
     def ours(self, job: int) -> bool:
         """Return whether a job concerns us."""
         return job in self._ours
 
-    def mark(self, job: int, ours: bool, *, at_work: bool = False, ended: bool = False) -> None:
-        """Remember whether a job concerns us, whether we work on it, and whether it has ended.
+    def mark(
+        self,
+        job: int,
+        ours: bool,
+        *,
+        at_work: bool = False,
+        ended: bool = False,
+        ends: float = math.inf,
+        quiet_until: float = 0.0,
+    ) -> None:
+        """Remember whether a job concerns us, whether we work on it, and whether it has ended; when it ``ends``, and
+        until when nothing changes in it by itself, by the chain's time.
 
         NOTE: a job that concerned us and has ended gets one more turn, in case a reorganisation brings it back.
         """
@@ -84,17 +117,55 @@ class JobQueue:
             self._unsaved.add(job)  # NOTE: if the disk refuses, the next round tries again
             self._database.put_job(job, _OURS if ours else _OVER)
             self._unsaved.discard(job)
-        if at_work and (job in self._at_work or len(self._at_work) < MAX_AT_WORK):
-            self._at_work[job] = None
+        self._at_work.pop(job, None)
+        if at_work:
+            self._at_work[job] = ends
+            if len(self._at_work) > MAX_AT_WORK:
+                del self._at_work[max(self._at_work, key=lambda one: (self._at_work[one], one))]
+        if quiet_until:
+            self._quiet[job] = quiet_until
         else:
-            self._at_work.pop(job, None)
+            self._quiet.pop(job, None)
         if ended and not ours and not before:
             self._ended.add(job)
 
 
+def _turns(first: int, count: int, most: int, comes: Callable[[int], bool]) -> tuple[list[int], int]:
+    """Return at most so many jobs that come, in their order from ``first`` on, and where to go on."""
+    found, place = list[int](), first
+    for _ in range(count):
+        if len(found) >= most:
+            break
+        place = place if place <= count else 1
+        if comes(place):
+            found.append(place)
+        place += 1
+    return found, place
+
+
+def quiet_until(job: JobView, *, joins: bool) -> float:
+    """Return the chain's time until which nothing is due in a job that does not concern us, unless something happens in
+    it; 0 if it may be due at any time. ``joins``: we may do something in it while it trains."""
+    if job.claims:
+        return 0.0
+    ends = {
+        JobPhase.TRAINING: 0 if joins else job.commit_end,
+        JobPhase.REVEAL: job.reveal_end,
+        JobPhase.CHALLENGE: job.challenge_end,
+        JobPhase.CLOSING: math.inf,
+    }
+    return ends.get(job.phase, 0.0)
+
+
+def end_of(job: JobView, now: float) -> float:
+    """Return when the period is over that our work on a job serves; infinite if it is over."""
+    ends = job.commit_end if job.phase is JobPhase.TRAINING else job.challenge_end
+    return ends if ends > now else math.inf
+
+
 class Scheduler:
     """Goes through the queue, and notes in ``problems`` why a job failed. ``works_at`` returns whether we work on a
-    job; such a job has a turn in every round, so that its result is used soon."""
+    job; such a job has a turn in every round, so that its result is used soon. ``joins``: see `quiet_until`."""
 
     def __init__(
         self,
@@ -102,10 +173,14 @@ class Scheduler:
         problems: Problems,
         works_at: Callable[[int], bool] = lambda _: False,
         metrics: Metrics | None = None,
+        *,
+        joins: bool = True,
     ) -> None:
         self._queue = queue
         self._problems = problems
-        self._works_at = works_at
+        self._works_at, self._joins = works_at, joins
+        self._seen: int | None = None
+        """The block of the round before."""
         self._metrics = metrics or Metrics()
         self.complete = False
         """True if all our jobs were read and attended to in the last round."""
@@ -116,13 +191,21 @@ class Scheduler:
         failures, count = 0, snapshot.job_count()
         self.complete = True
         self._problems.forget_jobs_after(count)
-        for job_id in self._queue.due(count):
+        self._look_for_events(snapshot)
+        for job_id in self._queue.due(count, snapshot.now):
             try:
                 job = snapshot.job(job_id)
                 ours, failed = attend(job)
                 # SAFETY: a job that concerns us has a turn in every round, also while something in it fails.
                 over = job.phase.ended and failed is None
-                self._queue.mark(job_id, ours, at_work=self._works_at(job_id), ended=over)
+                self._queue.mark(
+                    job_id,
+                    ours,
+                    at_work=self._works_at(job_id),
+                    ended=over,
+                    ends=end_of(job, snapshot.now),
+                    quiet_until=quiet_until(job, joins=self._joins),
+                )
                 if failed is not None:
                     raise failed
             except AssayError as error:
@@ -137,6 +220,15 @@ class Scheduler:
             else:
                 failures = 0
                 self._problems.clear(f"job {job_id}")
+
+    def _look_for_events(self, snapshot: Snapshot) -> None:
+        """Note in which jobs something has happened since the round before. NOTE: a range that cannot be read is not
+        asked for again, so that no flood of events keeps us; each job comes in its turn."""
+        seen, self._seen = self._seen, snapshot.block.number
+        try:
+            self._queue.happened(snapshot.jobs_changed(seen))
+        except ChainError as error:
+            _log.info("jobs.events_unread", after=seen, reason=str(error))
 
     def _failed(self, job_id: int, error: Exception) -> None:
         self._metrics.add("failures", "disk" if isinstance(error, DiskFailed) else "turn")

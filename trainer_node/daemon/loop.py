@@ -56,7 +56,9 @@ def raising(error: Exception) -> Callable[[], Iterable[Due]]:
 
 
 class Role(ABC):
-    """Part of a daemon in the jobs of the deployment."""
+    """Part of a daemon in the jobs of the deployment. ``joins``: it may do something in a job that trains."""
+
+    joins = False
 
     @abstractmethod
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
@@ -77,7 +79,8 @@ class Loop:
     def __init__(self, node: Daemon, role: Role) -> None:
         self._node = node
         self._role = role
-        self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at, node.metrics)
+        queue = JobQueue(node.database)
+        self._scheduler = Scheduler(queue, node.problems, role.works_at, node.metrics, joins=role.joins)
         key = node.transactions
         self._sender = Sender(key, node.reserve, node.gas) if key else None
         self._forwarder = _forwarder(node)

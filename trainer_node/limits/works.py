@@ -215,9 +215,17 @@ WORKS = (
     Work(
         "looking at jobs",
         "anybody who posts them",
-        "some of others' in each round, ours in every one: those with a stake of ours, or a lie that we may refute",
+        "some of others' in each round, ours in every one: those with a stake of ours, or a lie that we may refute; "
+        "first those in which something has happened (one request), and 8 of those in which nothing can change",
         "the gas of posting",
         "N/daemon/test_job_queue.py::test_ten_thousand_jobs_of_strangers_do_not_slow_a_round",
+    ),
+    Work(
+        "looks at jobs that nobody claims in or finalizes",
+        "anybody who posts them",
+        "a claimed job waits for none of them; of 16 places for what we work on, those whose period ends first",
+        "the gas of posting",
+        "N/daemon/test_job_queue.py::test_a_claimed_job_is_looked_at_in_time_whatever_nobody_finalizes",
     ),
     Work(
         "measuring a job",
@@ -225,6 +233,14 @@ WORKS = (
         "a first step of 60 s, ended between two operators; one at a time",
         "the gas of posting",
         "N/run/test_cost_estimate.py::test_a_step_that_takes_too_long_is_left_in_the_middle",
+    ),
+    Work(
+        "one operator of a first step",
+        "a posted job",
+        "not begun where it takes longer than its turn at a rate that this machine stays below; one that is over its "
+        "time all the same is passed by the next, 2 of them at once, and by all whose operators are sure to be short",
+        "the gas of posting",
+        "N/work/test_long_operators.py::test_a_job_is_measured_beside_operators_that_go_on_for_days",
     ),
     Work(
         "jobs that name a program which we have run",
@@ -302,10 +318,19 @@ WORKS = (
     Work(
         "replaying drawn intervals",
         "a claim in a posted job",
-        "one step at a time, of the one that has had least time, in parallel with a whole run; so each takes no more "
-        "from another than that other takes itself, and half of the processors from a run",
+        "one step at a time, of the root that has had least time for what is staked, in all of its intervals; so a job "
+        "takes from another what that other takes itself, times the stakes of its claims by those of the other, "
+        "however it is cut or divided; in parallel with a whole run, of which all together take half",
         "the gas of posting, and a stake that comes back where the claim is right",
-        "N/roles/sampling/test_siege.py::test_an_interval_begins_within_a_step_of_any_other",
+        "N/roles/sampling/test_shares.py::"
+        "test_a_job_takes_from_another_what_it_has_at_stake_beside_it_however_short_its_intervals",
+    ),
+    Work(
+        "waiting threads of computations",
+        "claims in posted jobs, a thread for each root",
+        "a step goes once through those that wait, and wakes the one that is due",
+        "the gas of posting, and a stake that comes back where the claim is right",
+        "N/work/test_processors.py::test_a_step_looks_once_at_each_that_waits_and_wakes_the_one_that_is_due",
     ),
     Work(
         "roots whose data have come, in threads and in memory",
@@ -326,8 +351,9 @@ WORKS = (
     Work(
         "replaying whole runs",
         "a posted job with a claim that is withheld, or checked as a whole",
-        "one step at a time, of the run that has had least time, those with our stake first; 4 of strangers are in "
-        "progress, and each takes no more from another than that other takes itself, and 120 s for its place",
+        "one step at a time, of the run that has had least time for what is staked in its job, those with our stake "
+        "first; 4 of strangers are in progress, and each takes from another what that other takes itself, times the "
+        "stakes as above, and 120 s for its place",
         "the gas of posting, and a stake that comes back where the claim is right",
         "N/work/test_runs.py::test_a_strangers_run_of_days_keeps_no_other_job_waiting",
     ),

@@ -55,8 +55,8 @@ NONE = Refutes()
 
 
 class Participant(Role):
-    """Plays for the node's key, or only computes results if the node has none. With ``requests`` it requests on the
-    chain the logs that nobody serves. The ``watcher`` earns bounties.
+    """Plays for the node's key, or only computes results if the node has none; ``joins``: it trains. With ``requests``
+    it requests on the chain the logs that nobody serves. The ``watcher`` earns bounties.
 
     SAFETY: a job is ours, and has a turn in every round, while something of ours is at stake in it or may be soon. What
     is known of it, and whoever plays in it, makes it no more than one of those that we work at (`job_queue`): anybody
@@ -69,6 +69,7 @@ class Participant(Role):
         runner: JobRunner,
         decide: Decide,
         *,
+        joins: bool = False,
         requests: bool = False,
         watcher: Watcher | None = None,
         refutes: Refutes = NONE,
@@ -78,6 +79,7 @@ class Participant(Role):
         self._decide = decide
         self._refutes = refutes
         self._watcher = watcher
+        self.joins = joins or watcher is not None
         self._me = node.address
         self._disputes: Disputes | None = None
         self._responder: DataResponder | None = None

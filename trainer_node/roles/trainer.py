@@ -42,4 +42,4 @@ def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Pa
         own = runner.train(job, ours=True) if joined else None
         return trainer_actions(job, me, own, now, willing=willing), own
 
-    return participant(node, runner, decide)
+    return participant(node, runner, decide, joins=True)

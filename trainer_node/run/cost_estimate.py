@@ -25,7 +25,10 @@ from repops.opset import Arithmetic
 from referee_py.errors import InvalidProgram, Unavailable
 from referee_py.execute import Backend, Interpreter, NodeHook, Run, Site, Value
 from referee_py.program import Program
+from referee_py.program.describe_stats import node_flops
+from referee_py.program.modes import mode_of
 from referee_py.program.terms import Terms
+from referee_py.rounding.backend import Rounded
 
 from .package import Package
 from .right_cost import Right, RightCost
@@ -38,6 +41,13 @@ DISTURBED = 2.0
 """A step that takes this many times its processor time was kept from the processors, so its time means nothing."""
 TOO_BUSY = 4.0
 """Factor of the limit in seconds of the clock, after which a first step ends whose processor time is within it."""
+RATES = {"cpu": 5e11, "reference": 5e11}
+"""Operations a second of a thread of the processor, by the backend's name: more than any reaches, two for each
+multiply-add of 32 lanes at 5 GHz, and half as much again."""
+SURE_RATE = {True: 1e8, False: 1e9}
+"""Operations a second that any machine reaches; True for the mode exact, whose sums the client's data make slow."""
+GPU_RATE = 2e14
+"""Operations a second of any other device: more than any GPU reaches in single precision."""
 SHORT_SUM = 64
 MANY_SUMS = 256
 """Terms that a sum counts for besides its own, for what each element costs."""
@@ -48,6 +58,37 @@ start."""
 
 class StepTooLong(InvalidProgram):
     """The first step takes longer than it may: on a faster machine, or on this one at another time, it may not."""
+
+
+def hardest(program: Program) -> tuple[int, int]:
+    """Return the operations of the largest operator of a program, by its types, and its node."""
+    return max(((node_flops(program, node), k) for k, node in enumerate(program.nodes)), default=(0, 0))
+
+
+def surely_short(program: Program, mode: int, limit_s: float) -> bool:
+    """Return whether each operator takes less than ``limit_s`` seconds on any machine."""
+    return hardest(program)[0] <= limit_s * SURE_RATE[mode_of(mode).data_slows_sums]
+
+
+def check_operators(program: Program, limit_s: float, rate: float) -> None:
+    """Raise StepTooLong if one operator takes more than ``limit_s`` seconds at ``rate`` operations a second.
+
+    SAFETY: a kernel cannot be interrupted. So what is sure to take too long, by its types alone, is never begun.
+    """
+    operations, number = hardest(program)
+    if operations > limit_s * rate:
+        raise StepTooLong(
+            f"node {number} ({program.nodes[number].name}) has {operations:.2g} operations, which take "
+            f"{operations / rate:.3g} s at {rate:.2g} a second, more than this machine does; a first step may take "
+            f"{limit_s:g} s; leave the job to faster machines"
+        )
+
+
+def rate_of(backend: Backend) -> float:
+    """Return the operations a second that a backend stays below on this machine."""
+    device = getattr(backend, "device", None)
+    name = "cpu" if backend.name == Rounded.name and device is None else backend.name
+    return RATES[name] * repops.get_num_threads() if name in RATES else GPU_RATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +172,11 @@ def measure(
     seconds, ``busy`` the seconds of processors that this process has had. ``right`` executes an operator as it is
     judged; None if the step does the same.
 
-    Raises StepTooLong if it takes more than ``limit_s`` seconds of both, Unavailable if told to stop or if the machine
-    has no time for it, HashMismatch if the tensors are not the program's.
+    Raises StepTooLong if it takes more than ``limit_s`` seconds of both, or is sure to, Unavailable if told to stop or
+    if the machine has no time for it, HashMismatch if the tensors are not the program's.
     """
     terms = package.terms
+    check_operators(package.program, limit_s, rate_of(backend))
     run = Run(package.program, package.constants, package.initial, terms.steps, terms.strides, backend)
     sampler = Sampler(package.program, terms.mode, clock)
     # SAFETY: the committed step comes first, node by node, so that it can be stopped; a plain step takes less time.

@@ -329,15 +329,15 @@ class JobRunner(RunExecution):
 
     def _runs_s(self, but: int, own_s: float) -> float | None:
         """Return the seconds that whole runs of other jobs take from one of ``own_s``: those with our stake all theirs,
-        any other as much as ours takes itself; None as long as one with our stake is not measured."""
-        runs_s = 0.0
+        others their share (`Share.taken_s`); None as long as one with our stake is not measured."""
+        runs_s, own = 0.0, self._works[but].share
         for number, work in self._works.items():
             if number == but or not work.runs:
                 continue
             left_s = self._to_do_s(work)
             if work.ours and left_s == math.inf:
                 return None
-            runs_s += left_s if work.ours else min(own_s, left_s)
+            runs_s += left_s if work.ours else min(work.share.taken_s(own, own_s), left_s)
         return runs_s
 
     def _to_do_s(self, work: Work) -> float:
@@ -387,7 +387,7 @@ class JobRunner(RunExecution):
             self.forget(job.id)
             work = self._works[job.id] = Work(job, key, ours=ours)
             self._at_stake(job.id, ours)
-        work.job = job  # the job has changed: others may serve its logs by now
+        work.job, work.share.worth = job, job.at_stake  # it has changed: others may serve its logs by now
         if self._clock() >= work.refused_until:
             work.refused, work.refused_until = None, math.inf
         if work.refused is not None or self._clock() < work.retry_at:

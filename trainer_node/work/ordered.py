@@ -1,49 +1,98 @@
-"""One thread that does works in their order: the lowest number first, then the order of arrival."""
+"""Works in their order, one at a time: the lowest number first, then the order of arrival.
+
+    first     begins as soon as no other one that is within its time goes on
+    passed    a work that is over its time goes on beside the next: a kernel cannot be stopped
+    sure      a work that is known to end begins however many have been passed; others wait beyond `BESIDE`
+
+INVARIANT: a work that is sure waits no longer than the times of those before it. SAFETY: what goes on beside takes
+processors and memory, so no more than `BESIDE` of those that are not sure are passed.
+"""
 
 from __future__ import annotations
 
-import heapq
 import itertools
+import math
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
+
+from ..chain.threads import Threads
+
+BESIDE = 2
+"""Works over their time that are passed at once."""
 
 T = TypeVar("T")
 
 
-class Ordered:
-    """Each work has an end of its own; none is interrupted."""
+@dataclass(order=True, slots=True)
+class _Work:
+    number: int
+    arrival: int
+    do: Callable[[], Any] = field(compare=False)
+    lasts_s: float = field(compare=False)
+    sure: bool = field(compare=False)
+    future: Future[Any] = field(compare=False, default_factory=Future)
+    began: float = field(compare=False, default=0.0)
 
-    def __init__(self, name: str) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._waiting: list[tuple[int, int, Future[Any], Callable[[], Any]]] = []
+
+class Ordered:
+    """Each work has an end of its own; none is interrupted. ``clock`` in seconds. Safe for several threads."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._threads, self._clock = Threads(name), clock
+        self._waiting: list[_Work] = []
+        self._running: list[_Work] = []
         self._arrivals = itertools.count()
         self._lock = threading.Lock()
 
-    def submit(self, number: int, work: Callable[[], T]) -> Future[T]:
-        """Queue a work. Return its result to come."""
-        future = Future[T]()
+    def submit(
+        self, number: int, work: Callable[[], T], lasts_s: float = math.inf, *, sure: bool = False
+    ) -> Future[T]:
+        """Queue a work, which is passed by the next one after ``lasts_s``; ``sure``: it is known to end.
+        Return its result to come."""
         with self._lock:
-            heapq.heappush(self._waiting, (number, next(self._arrivals), future, work))
-        self._thread.submit(self._next)
-        return future
+            queued = _Work(number, next(self._arrivals), work, lasts_s, sure)
+            self._waiting.append(queued)
+        self.look()
+        return queued.future
+
+    def look(self) -> None:
+        """Begin what may begin. To be called now and then, because works are passed by time alone."""
+        with self._lock:
+            now = self._clock()
+            while all(now - one.began >= one.lasts_s for one in self._running):
+                full = sum(not one.sure for one in self._running) > BESIDE
+                first = min((one for one in self._waiting if one.sure or not full), default=None)
+                if first is None:
+                    return
+                self._waiting.remove(first)
+                if first.future.set_running_or_notify_cancel():
+                    first.began = now
+                    self._running.append(first)
+                    self._threads.begin(partial(self._run, first))
 
     def close(self) -> None:
         """Drop what has not begun. Does not wait for the rest."""
         with self._lock:
-            for _, _, future, _ in self._waiting:
-                future.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+            for work in self._waiting:
+                work.future.cancel()
+            self._waiting.clear()
 
-    def _next(self) -> None:
-        with self._lock:
-            _, _, future, work = heapq.heappop(self._waiting)
-        if not future.set_running_or_notify_cancel():
-            return
+    def _run(self, work: _Work) -> None:
+        result: Any = None
+        error: BaseException | None = None
         try:
-            found = work()
-        except BaseException as error:
-            future.set_exception(error)
+            result = work.do()
+        except BaseException as caught:
+            error = caught
+        with self._lock:
+            self._running.remove(work)
+        if error is None:
+            work.future.set_result(result)
         else:
-            future.set_result(found)
+            work.future.set_exception(error)
+        self.look()

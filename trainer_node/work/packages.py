@@ -1,7 +1,8 @@
 """A job before its run: its package is fetched and its first step measured, in lanes, in turns and within budgets.
 
     fetch      in lanes (`lanes`); all turns within a share of the period (`waits`)
-    measure    one first step after the other: those that take less come first
+    measure    one first step after the other: those that take less come first; the next one passes what is in one
+               operator for longer than a step may take (`ordered`)
     again      what seems too slow is measured again later: one outlier of a busy machine decides nothing
 
 SAFETY: jobs are cheap to post. So neither a package that comes slowly nor a step that takes long keeps another job
@@ -33,7 +34,7 @@ from ..limits.waits import LANES, again_s, package_s, serves
 from ..network.budget import Budget
 from ..network.fetcher import Fetcher
 from ..reason import Reason
-from ..run.cost_estimate import CostEstimate
+from ..run.cost_estimate import TOO_BUSY, CostEstimate, StepTooLong, surely_short
 from ..run.log_sources import FetchedLogs
 from ..run.package import Package, fetch, package_names, read, takes
 from ..run.replay import Replay
@@ -97,6 +98,8 @@ class Work:
     """Reason for leaving the job to others, once that is reported."""
     short: str | None = None
     """Why there is no memory for the job."""
+    short_operators: bool = False
+    """True if each operator of its program is sure to end within `DRY_RUN_S`, on any machine."""
     dry_runs: int = 0
     """Turns in which its first step took too long."""
     measured: int = 0
@@ -157,12 +160,13 @@ class Packages:
         self._apart, self._stop = apart, stop
         self._tensors, self._keeper, self._clock = tensors, keeper, clock
         self._strangers = Lanes(LANES, "package", clock=clock)
-        self._dry_runs = Ordered("dry-run")
+        self._dry_runs = Ordered("dry-run", clock)
         self._measures = ThreadPoolExecutor(1, thread_name_prefix="own measure")
 
     def fetching(self, work: Work) -> Future[Fetched] | None:
         """Return a job's package, once it is there; None if it has taken its time and is left to others."""
         self._strangers.look()
+        self._dry_runs.look()
         if work.ours and work.wait is not None:
             # NOTE: it was a stranger's when it was asked for.
             if work.package is not None and work.package.cancel():
@@ -187,7 +191,7 @@ class Packages:
         if work.ours:
             return self._measures.submit(self._prepare, work, math.inf)
         limit_s = DRY_RUNS_S[min(work.dry_runs, len(DRY_RUNS_S) - 1)]
-        return self._dry_runs.submit(work.dry_runs, partial(self._prepare, work, limit_s))
+        return self._try(work, work.dry_runs, limit_s, partial(self._prepare, work, limit_s))
 
     def measured_again(self, work: Work, estimate: CostEstimate) -> CostEstimate:
         """Return what is known of a job's cost by now.
@@ -208,7 +212,7 @@ class Packages:
             work.measured, work.measure_at = work.measured + 1, math.inf
             # NOTE: where it has no room now, it waits in no line: the job is measured already.
             again = partial(self._prepare, work, DRY_RUN_S, waits=False)
-            work.again = self._dry_runs.submit(len(DRY_RUNS_S), again)
+            work.again = self._try(work, len(DRY_RUNS_S), DRY_RUN_S, again)
         return estimate
 
     def package(self, work: Work) -> Package:
@@ -243,6 +247,13 @@ class Packages:
 
     # ------------------------------------------------------------------ inside
 
+    def _try(
+        self, work: Work, number: int, limit_s: float, measure: Callable[[], CostEstimate]
+    ) -> Future[CostEstimate]:
+        """Queue a measurement whose step may take ``limit_s``. The next one passes it if it takes more than it can as
+        long as it can be ended between two operators."""
+        return self._dry_runs.submit(number, measure, 2 * TOO_BUSY * limit_s, sure=work.short_operators)
+
     def _ask(self, work: Work) -> bool:
         """Queue a stranger's package; return False if its time is over."""
         period, period_s = serves(work.job)
@@ -275,14 +286,22 @@ class Packages:
         with contextlib.suppress(DiskFailed):
             fetcher.store.held_by(job.id).hold(*package_names(program, job.program_file))
         self._tensors.of(job.id, takes(program, job.program))
+        work.short_operators = surely_short(program, job.program.mode, DRY_RUN_S)
         return Fetched(self.measuring(work) if work.prepared is None else None)
 
     def _prepare(self, work: Work, limit_s: float, *, waits: bool = True) -> CostEstimate:
         """Measure a job. SAFETY: it has its memory for that long, and no longer. One in which we have a stake may run
         meanwhile."""
-        ours = work.ours
+        ours, began = work.ours, self._clock()
         lent = self._tensors.lent(
             work.job.id, beside=ours, dry_run=True, waits=waits, must=ours, lasts_s=limit_s
         )
-        with lent:
-            return self._measure(work.job, self.package(work), limit_s)
+        try:
+            with lent:
+                return self._measure(work.job, self.package(work), limit_s)
+        except StepTooLong:
+            if self._clock() - began >= DRY_RUN_S:
+                work.dry_runs = len(
+                    DRY_RUNS_S
+                )  # an operator took that long by itself: no turn is long enough
+            raise

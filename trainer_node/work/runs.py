@@ -4,9 +4,9 @@
     place     is in progress: the run has its tensors in memory, and shares the processors (`processors`) at each step
     left      gave its place to another that has had less time, and continues later from the state that it has kept
 
-INVARIANT: a stranger's run takes from another no more time than the other takes itself, and some seconds: so a run of
-milliseconds is done though one of hours has begun. SAFETY: a run on which our stake rests waits for no place, and goes
-before all others: their number is bounded by what we have paid.
+INVARIANT: a stranger's run takes from another no more time than the other takes itself, for what both are worth
+(`processors.Share`), and some seconds: so a run of milliseconds is done though one of hours has begun. SAFETY: a run on
+which our stake rests waits for no place, and goes before all others: their number is bounded by what we have paid.
 """
 
 from __future__ import annotations
@@ -129,14 +129,14 @@ class Runs:
         strangers = self._strangers
         if not strangers or any(run.share.leaves for run in strangers):
             return
-        most = max(strangers, key=lambda run: run.share.had_s)
-        if first is not None and most.share.had_s > first.share.had_s + SLICE_S:
-            self._processors.leave(most.share)
+        most = max(strangers, key=lambda run: run.share.rank).share
+        if first is not None and most.had_s > most.taken_s(first.share, first.share.had_s) + SLICE_S:
+            self._processors.leave(most)
             return
         # NOTE: not the same again and again, if its memory is not what is waited for.
-        most = max(strangers, key=lambda run: run.share.had_s - run.had_s)
-        if most.share.had_s - most.had_s > SLICE_S and self._memory_wanted():
-            self._processors.leave(most.share)
+        longest = max(strangers, key=lambda run: run.share.had_s - run.had_s)
+        if longest.share.had_s - longest.had_s > SLICE_S and self._memory_wanted():
+            self._processors.leave(longest.share)
 
     def _stop(self, runs: list[_Run]) -> None:
         for run in runs:

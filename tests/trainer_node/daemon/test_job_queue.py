@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from referee_py.errors import InvalidInput
-from trainer_node.chain import JobView
-from trainer_node.daemon.job_queue import MAX_AT_WORK, PER_ROUND, JobQueue, Scheduler
+from trainer_node.chain import JobPhase, JobView
+from trainer_node.daemon.job_queue import (
+    MAX_AT_WORK,
+    PER_ROUND,
+    QUIET,
+    JobQueue,
+    Scheduler,
+    end_of,
+    quiet_until,
+)
 from trainer_node.errors import RpcCorrupt, RpcUnavailable
 from trainer_node.observe.problems import Problems
 from trainer_node.storage.database import Database
 
-from ..desk import job
+from ..desk import challenged, job
 
 
 class Chain:
@@ -25,6 +35,9 @@ class Chain:
         self.broken = broken or {}
         self.down = down
         self.probes = 0
+        self.now, self.block = 0, SimpleNamespace(number=7)
+        self.changed: list[int] = []
+        self.jobs: dict[int, JobView] = {}
 
     def job_count(self) -> int:
         return self.count
@@ -34,7 +47,13 @@ class Chain:
             raise RpcUnavailable("no answer")
         if number in self.broken:
             raise self.broken[number]
-        return job(number)
+        return self.jobs.get(number) or job(number)
+
+    def jobs_changed(self, _since: int | None) -> list[int]:
+        if self.down:
+            raise RpcUnavailable("no answer")
+        changed, self.changed = self.changed, []
+        return changed
 
     def still_canonical(self) -> bool:
         self.probes += 1
@@ -197,3 +216,119 @@ def test_a_job_of_ours_that_has_ended_has_one_more_turn(stored: Database) -> Non
     assert 3 in queue.due(5)
     queue.mark(3, False, ended=True)
     assert 3 not in queue.due(5)
+
+
+CLAIM = [(bytes(32), "http://127.0.0.1:9")]
+
+
+class Posted(Chain):
+    """Jobs in which nobody has claimed and which nobody finalizes, and some of an adversary that are worked at."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        for number in range(1, count + 1):
+            self.jobs[number] = job(number, phase=JobPhase.CLOSING)
+        self.busy = set(range(1, MAX_AT_WORK + 1))
+        for number in self.busy:
+            self.jobs[number] = challenged(number, CLAIM, 10_000)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_claimed_job_is_looked_at_in_time_whatever_nobody_finalizes(stored: Database, shown: bool) -> None:
+    """The attack: jobs are posted for gas and never claimed in, and each look at another waited for all of them."""
+    chain, victim = Posted(4000), 2000
+    chain.jobs[victim] = job(victim, phase=JobPhase.REVEAL, reveal_end=100)
+    working = set(chain.busy)
+    scheduler = Scheduler(JobQueue(stored), Problems(), lambda number: number in working, joins=False)
+    for _ in range(4000 // PER_ROUND + 2):
+        go(scheduler, chain)
+    assert victim not in go(scheduler, chain)
+    chain.now, chain.jobs[victim] = 50, challenged(victim, CLAIM, 3600)
+    if shown:
+        chain.changed = [victim]
+    else:
+        chain.now = 100  # when the reveals are over, whatever the endpoint hides
+    assert victim in go(scheduler, chain)
+    for busy in (False, True, True, False, False):
+        (working.add if busy else working.discard)(victim)
+        assert victim in go(scheduler, chain), "and at each look that its check takes"
+
+
+def test_what_happens_is_looked_at_first_and_leaves_room_for_the_rest(stored: Database) -> None:
+    """However much happens. What cannot be read is no reason to end a round."""
+    chain = Chain(200)
+    scheduler = Scheduler(JobQueue(stored, per_round=8), Problems())
+    go(scheduler, chain)
+    chain.changed = [150, 20, 150, 999, 30]
+    assert go(scheduler, chain)[:2] == [150, 20]
+    assert go(scheduler, chain)[:1] == [30]
+    chain.changed = list(range(100, 190))
+    for first in (100, 102, 104):
+        seen = go(scheduler, chain)
+        assert seen[:2] == [first, first + 1]
+        assert len(seen) == len(set(seen)) == 8
+        assert min(seen) < 100, "the rest has its turn"
+
+
+def test_events_that_cannot_be_read_keep_us_from_no_job(
+    stored: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain, asked = Chain(5), list[int | None]()
+    scheduler = Scheduler(JobQueue(stored), Problems())
+
+    def refuses(since: int | None) -> list[int]:
+        asked.append(since)
+        raise RpcUnavailable("too many logs")
+
+    monkeypatch.setattr(chain, "jobs_changed", refuses)
+    assert len(go(scheduler, chain)) == 5
+    chain.block.number = 9
+    assert len(go(scheduler, chain)) == 5
+    assert asked == [None, 7]
+
+
+def test_quiet_jobs_come_now_and_then_and_again_when_their_instant_has_come(stored: Database) -> None:
+    queue = JobQueue(stored)
+    for number in range(1, 1001):
+        queue.mark(number, False, quiet_until=50.0 if number == 700 else 1e9)
+    queue.due(1000)
+    rounds, seen = 0, defaultdict[int, int](int)
+    while len(seen) < 1000:
+        due = queue.due(1000, 40.0)
+        assert len(due) <= PER_ROUND // QUIET
+        rounds += 1
+        for number in due:
+            seen[number] += 1
+    assert rounds <= 1000 // (PER_ROUND // QUIET) + 1
+    assert 700 in queue.due(1000, 50.0)
+
+
+def test_of_those_at_work_the_ones_that_end_first_keep_their_places(stored: Database) -> None:
+    """The attack: the first sixteen that stall held all of them for as long as they liked."""
+    queue = JobQueue(stored)
+    for number in range(1, MAX_AT_WORK + 1):
+        queue.mark(number, False, at_work=True, ends=9000.0)
+    queue.mark(500, False, at_work=True, ends=3600.0)
+    queue.mark(600, False, at_work=True, ends=9000.0)
+    due = queue.due(1000)[:MAX_AT_WORK]
+    assert due == [*range(1, MAX_AT_WORK), 500]
+    for _ in range(3):
+        for number in due:
+            queue.mark(number, False, at_work=True, ends=3600.0 if number == 500 else 9000.0)
+        assert queue.due(1000)[:MAX_AT_WORK] == due
+
+
+def test_what_may_be_due_by_itself_is_not_quiet() -> None:
+    for phase, until in (
+        (JobPhase.REVEAL, 2000),
+        (JobPhase.CHALLENGE, 3000),
+        (JobPhase.CLOSING, float("inf")),
+    ):
+        assert quiet_until(job(phase=phase), joins=True) == until
+        assert quiet_until(challenged(1, CLAIM, 10, phase=phase), joins=False) == 0
+    assert quiet_until(job(phase=JobPhase.TRAINING), joins=False) == 1000
+    assert quiet_until(job(phase=JobPhase.TRAINING), joins=True) == 0, "it may be joined at any time"
+    assert quiet_until(job(phase=JobPhase.UNCLAIMED), joins=False) == 0
+    assert end_of(job(phase=JobPhase.TRAINING), 10.0) == 1000
+    assert end_of(challenged(1, CLAIM, 3600), 10.0) == 3600
+    assert end_of(challenged(1, CLAIM, 3600), 3600.0) == float("inf")

@@ -124,3 +124,97 @@ def test_one_that_fails_leaves_the_processors_to_the_next(desk: Desk) -> None:
     with pytest.raises(ZeroDivisionError):
         fails()
     assert desk.end() == "bb"
+
+
+def test_a_share_is_kept_over_all_pieces_of_a_computation(desk: Desk) -> None:
+    """The attack: each of many short pieces began as if nothing had been computed for it, and went first."""
+    pieces = Share()
+
+    def in_pieces() -> None:
+        for _ in range(6):
+            with desk.processors.share(pieces):
+                desk.clock.on(1.0)
+                desk.done.append("a")
+            until(lambda: desk.processors._holder is not None or not desk.processors.wanted)
+
+    def others(step: int) -> None:
+        if step == 0:
+            desk.threads.append(threading.Thread(target=in_pieces))
+            desk.threads[-1].start()
+        until(lambda: desk.processors.wanted or not desk.threads[-1].is_alive())
+
+    desk.compute("b", 6, others)
+    found = desk.end()
+    assert all(abs(found[:n].count("a") - found[:n].count("b")) <= 1 for n in range(13))
+
+
+def test_each_has_time_for_what_it_is_worth_however_that_is_divided(desk: Desk) -> None:
+    """Four that are worth one have together what one has that is worth four."""
+    shares = [Share(worth=4.0), *(Share(worth=1.0) for _ in range(4))]
+    done = list[int]()
+
+    def work(number: int) -> None:
+        with desk.processors.share(shares[number]) as pass_on:
+            for _ in range(40 if number == 0 else 10):
+                done.append(number)
+                desk.clock.on(1.0)
+                pass_on()
+
+    with desk.processors.share():
+        desk.threads += [threading.Thread(target=work, args=(number,)) for number in range(5)]
+        for thread in desk.threads:
+            thread.start()
+        until(partial(desk.waits, 5))
+    desk.end()
+    assert len(done) == 80
+    assert all(abs(done[:n].count(0) - n / 2) <= 4 for n in range(81))
+
+
+def test_of_those_that_have_had_the_same_the_one_that_ends_first_begins(desk: Desk) -> None:
+    """And who names an early end has no more by it."""
+    done = list[str]()
+
+    def work(name: str, ends: float) -> None:
+        with desk.processors.share(Share(), ends) as pass_on:
+            for _ in range(2):
+                done.append(name)
+                desk.clock.on(1.0)
+                pass_on()
+
+    with desk.processors.share(Share(ours=True)):
+        for name, ends in (("late", 99.0), ("later", 100.0), ("soon", 5.0)):
+            desk.threads.append(threading.Thread(target=work, args=(name, ends)))
+            desk.threads[-1].start()
+            until(partial(desk.waits, len(desk.threads)))
+    desk.end()
+    assert done == ["soon", "late", "later"] * 2
+
+
+@pytest.mark.parametrize("waiting", [10, 100])
+def test_a_step_looks_once_at_each_that_waits_and_wakes_the_one_that_is_due(desk: Desk, waiting: int) -> None:
+    """The attack: each of those that wait was woken at each step, and compared itself with all others."""
+    asked, steps, stop = [0], [0], threading.Event()
+
+    class Counted(Share):
+        @property
+        def rank(self) -> tuple[int, float]:
+            asked[0] += 1
+            return 1, self.had_s
+
+    def work() -> None:
+        with desk.processors.share(Counted()) as pass_on:
+            while not stop.is_set():
+                steps[0] += 1
+                desk.clock.on(1.0)
+                pass_on()
+
+    with desk.processors.share():
+        desk.threads += [threading.Thread(target=work) for _ in range(waiting)]
+        for thread in desk.threads:
+            thread.start()
+        until(partial(desk.waits, waiting))
+        asked[0] = 0
+    until(lambda: steps[0] >= 50)
+    stop.set()
+    desk.end()
+    assert asked[0] <= 3 * (waiting + 1) * (steps[0] + waiting + 1)

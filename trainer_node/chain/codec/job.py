@@ -166,6 +166,18 @@ class JobView(JobTerms):
         return max(self.stake, self.stake_gas * fee_at(base_fee, self.low_fee, self.high_fee))
 
     @property
+    def at_stake(self) -> int:
+        """Wei that can be lost in the job, at least one: the stakes of all claims that have not lost. NOTE: they stay
+        the same however they are divided among jobs."""
+        return max(1, sum(claim.stake for claim in self.claims if not claim.lost))
+
+    @property
+    def at_stake_by_root(self) -> float:
+        """Wei that can be lost in the job for each claimed root that lives."""
+        living = sum(group.refutes is None and not group.dead for group in self.groups)
+        return self.at_stake / max(1, living)
+
+    @property
     def due(self) -> int:
         """The earliest instant at which the job can end; it ends later if matches last longer."""
         return max(self.challenge_end, self.reclaim_end)

@@ -17,6 +17,7 @@ from referee_py.errors import AssayError
 from ...audit.claimed import Source
 from ...errors import Malformed
 from ...run.refutation import Refuted
+from ...work.processors import Share
 from .budget import ChainClock
 from .interval_run import Part
 
@@ -59,6 +60,8 @@ class Root:
     """By interval: the instant on the chain up to which its data are waited for."""
     asking: int = 0
     """The interval whose data are asked for."""
+    share: Share = field(default_factory=Share)
+    """What its intervals have had of the processors, all together."""
     withheld: bool = False
     """Whether something drawn of it cannot be checked: its data are not served, or too late, or make no sense to us, or
     its budget is spent."""

@@ -103,6 +103,7 @@ class LieRunner(IntervalRunner):
         if key in checks.lies and root.running is None and not root.begun:
             root.begun.append(interval)  # it was found, and has given way
         if root.left and self._due(root):
+            root.share.worth = job.at_stake_by_root
             task = Task(job, self._works[job.id], group, checks, root)
             root.running = self._threads.begin(partial(self._find_staked, task))
 

@@ -27,12 +27,13 @@ from ...chain import Group, JobView
 from ...errors import DiskFailed, Malformed
 from ...limits.waits import staked_s
 from ...network.budget import Until
+from ...run.cost_estimate import MARGIN
 from ...run.refutation import Refuted
 from ...run.replay import Interrupted
 from ...work.job_runner import JobRunner
 from ...work.lanes import Turn
 from ...work.packages import Work
-from ...work.processors import Processors, Share
+from ...work.processors import Processors
 from .budget import Means, data_s
 from .checks import BudgetSpent, Checks, Meter, Plan, Root, provable
 from .decide import claimable_s
@@ -86,9 +87,14 @@ class Task:
         return self.root.late(self.now)
 
     @property
+    def ends(self) -> int:
+        """The instant on the chain from which on the root cannot be refuted."""
+        return max(self.job.challenge_end, self.group.until, self.group.refutable_until)
+
+    @property
     def refutable_s(self) -> float:
         """The seconds in which the root can be refuted."""
-        return max(self.job.challenge_end, self.group.until, self.group.refutable_until) - self.now
+        return self.ends - self.now
 
     def about(self, interval: int) -> dict[str, Any]:
         return {"job": self.job.id, "root": self.group.root.hex(), "interval": interval}
@@ -144,6 +150,9 @@ class IntervalRunner(JobRunner):
         whole_s, part_s = self._whole_s(job), self._part_s(job)
         assert whole_s is not None
         assert part_s is not None
+        # NOTE: what is drawn is checked as far as it gets. So what is kept for computing it is half of the time at
+        # most, or what one interval takes.
+        part_s = min(part_s, max(self._interval_s(job), task.refutable_s / (2 * MARGIN)))
         claims_s = claimable_s(job, task.checks.wrong, now)
         means = self._samples.means()
         after_s = task.checks.whole_after_s
@@ -201,7 +210,8 @@ class IntervalRunner(JobRunner):
 
     def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None) -> bytes:
         """Replay an interval; what is found wrong stays in memory. Raises Interrupted, BudgetSpent, MemoryShort.
-        SAFETY: what we have staked on waits for nobody."""
+        SAFETY: what we have staked on waits for nobody. All others of a root have one share of the processors: the
+        client says how many they are."""
         checks = task.checks
 
         def wanted() -> None:
@@ -217,10 +227,12 @@ class IntervalRunner(JobRunner):
         if task.root.staked:
             with self._memory(task, auditor, interval, must=True) as kept_if_wrong, meter:
                 return kept_if_wrong(auditor.replay(interval, on_step))
-        mine = Share()
+        share = task.root.share
+        share.leaves = False
         if turn is not None:
-            turn.then = partial(self._processors.leave, mine)  # it need not wait for them to stop
-        with self._processors.share(mine) as pass_on:
+            turn.then = partial(self._processors.leave, share)  # it need not wait for them to stop
+        wanted()
+        with self._processors.share(share, task.ends) as pass_on:
             wanted()
 
             def between(step: int) -> None:

@@ -157,27 +157,26 @@ class SampleRunner(LieRunner):
         return super().busy or any(checks.busy for checks in self._checks.values())
 
     def ready_in_s(self, job: JobView) -> float | None:
-        """NOTE: intervals share the processors, so each of the others takes no more of them than we do meanwhile; and
-        the whole runs beside them, of which one computes, take half."""
+        """NOTE: of a part the first interval has to be in time, beside a whole run that computes: it is checked as far
+        as it gets. SAFETY: other intervals count nothing, or who posts jobs would keep us from all others."""
         estimate = self.prepare(job)
         if estimate is None:
             return None
         if self._as_whole(job):
             return self.whole_ready_in_s(job)
-        own = self._part_s(job)
+        part_s = self._part_s(job)
+        own = None if part_s is None else min(part_s, self._interval_s(job))
         runs_s = None if own is None else self._runs_s(job.id, own)
-        if own is None or runs_s is None:
-            return None
-        return own + self._parts_s(job, own) + min(own, runs_s)
+        return None if own is None or runs_s is None else own + min(own, runs_s)
 
     def _before_s(self, job: JobView, own_s: float) -> float | None:
         runs_s = super()._before_s(job, own_s)
         return None if runs_s is None else self._parts_s(job, own_s) + runs_s
 
     def _parts_s(self, job: JobView, own_s: float) -> float:
-        """Return the seconds that intervals of other jobs take from a computation of ``own_s``."""
+        """Return the seconds that intervals take from a whole run of ``own_s``: one computes beside it."""
         others = [n for n, checks in self._checks.items() if checks.computing and n != job.id]
-        return sum(min(own_s, self._part_s(self._works[n].job) or 0.0) for n in others)
+        return min(own_s, sum(self._part_s(self._works[n].job) or 0.0 for n in others))
 
     def close(self) -> None:
         for checks in self._checks.values():
@@ -210,6 +209,7 @@ class SampleRunner(LieRunner):
         """Let what is left of the claimed roots be checked, each root for itself."""
         for group, root in self._todo(job, checks):
             task = Task(job, self._works[job.id], group, checks, root)
+            root.share.worth = job.at_stake_by_root
             beside = Beside(
                 partial(self._in_turn, self._places, task),
                 partial(self._replays, task),

@@ -136,6 +136,7 @@ def job_of(*roots: bytes, dead: bytes = b"", ends: int = HOUR) -> Any:
     return SimpleNamespace(
         id=1,
         groups=groups,
+        at_stake_by_root=1.0,
         group_of_root=by_root.get,
         claimable_until=lambda root: None if root == dead else ends,
         challenge_end=ends,

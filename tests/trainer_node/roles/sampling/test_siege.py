@@ -323,7 +323,8 @@ def test_an_interval_begins_within_a_step_of_any_other(
 def test_a_job_is_not_left_because_others_compute_for_long(
     siege: Siege, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is expected until a claim counts of each other computation no more than it takes from ours."""
+    """What is expected until the first interval is checked counts half for whole runs, and nothing for what else is
+    computed; a whole run counts half for all intervals beside it."""
     node, one, other = siege.node, siege.job(1, siege.lie), siege.job(2, siege.lie)
     siege.prepared(one, other)
     own = node.ready_in_s(one)
@@ -331,6 +332,7 @@ def test_a_job_is_not_left_because_others_compute_for_long(
     monkeypatch.setattr(node, "_part_s", lambda of: 1e9 if of.id == 2 else own)
     node._checks[2] = Checks(ChainClock(siege.clock))
     with node._checks[2].computes():
-        assert node.ready_in_s(one) == 2 * own
+        assert node.ready_in_s(one) == own
+        assert node.whole_after_s(one) == node._whole_s(one)
         monkeypatch.setattr(node, "_runs_s", lambda *_: 1e9)
-        assert node.ready_in_s(one) == 3 * own
+        assert node.ready_in_s(one) == 2 * own

@@ -67,6 +67,7 @@ def test_a_slow_server_leaves_time_for_a_whole_replay(now: float, until: int, re
     job: Any = SimpleNamespace(
         id=1,
         groups=[group],
+        at_stake_by_root=1.0,
         group_of_root=groups.get,
         challenge_end=PERIOD_S,
         claimable_until=lambda _: PERIOD_S,
