@@ -1,4 +1,4 @@
-"""What the commands offer by name: faults, scenarios, and the folder of a demonstration's network."""
+"""Choices that the commands offer by name: faults, scenarios, and the folder of a demonstration's network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NETWORK = "network"
 
 
 class Fault(StrEnum):
-    """What a party does wrong."""
+    """Wrong that a party does."""
 
     NONE = "none"
     POISON_DATA = "poison-data"

@@ -21,7 +21,7 @@ class SumRule:
     rule: Callable[[Case], Chain | None]
     """Returns an element's chain, or None if the element is that of repops-f32 (`rules`)."""
     sums: Sums
-    """What the native chain keeps as the state of a sum (`native`)."""
+    """State of a sum that the native chain keeps (`native`)."""
 
 
 OF_MODES = Parts(

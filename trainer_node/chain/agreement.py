@@ -40,8 +40,8 @@ _log = structlog.get_logger(__name__)
 
 
 class _Seen(NamedTuple):
-    """Who leads, the newest blocks and the votes by endpoint, the block that counts, a doubt, and the endpoints that
-    have this very block, or another of its number. ``torn``: they contradict each other about a tag."""
+    """Leading endpoint, the newest blocks and the votes by endpoint, the block that counts, a doubt, and the endpoints
+    that have this very block, or another of its number. ``torn``: they contradict each other about a tag."""
 
     lead: Endpoint
     heads: dict[Endpoint, Block]

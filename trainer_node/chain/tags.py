@@ -1,4 +1,4 @@
-"""Which block has the tag of the settings (`finality`), by what several endpoints show.
+"""Choice of the block that has the tag of the settings (`finality`), by what several endpoints show.
 
     decided    the median of what is shown, if `agree` endpoints and most of them are near it: so it stands between two
                that right endpoints show. Who is far from it decides nothing

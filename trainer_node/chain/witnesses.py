@@ -24,7 +24,7 @@ from .view import ViewRule
 
 
 class Newest(NamedTuple):
-    """What an endpoint shows of the chain's end. ``tagged``: the block that has the tag of the settings, None where no
+    """End of the chain as an endpoint shows it. ``tagged``: the block that has the tag of the settings, None where no
     tag counts, or why it is not shown."""
 
     head: Block

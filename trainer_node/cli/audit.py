@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Engine(StrEnum):
-    """What checks intervals."""
+    """Ways to check intervals."""
 
     PROCESSES = "processes"
     RAY = "ray"

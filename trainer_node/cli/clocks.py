@@ -38,7 +38,7 @@ def show(settings: Settings) -> None:
 @app.command()
 @with_settings(ACCOUNT)
 def stop(settings: Settings) -> None:
-    """Stop all clocks and periods. Only for the guardian; moves, claims and withdrawals go on."""
+    """Stop all clocks and periods. Only for the guardian; moves, claims and withdrawals continue."""
     from ..chain import Call
 
     send(settings, Call.of(reader(settings).contracts.timekeeper, "pause"))

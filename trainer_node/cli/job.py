@@ -11,7 +11,7 @@ from rich.table import Table
 
 from referee_py.errors import InvalidInput
 
-from ..ids import short, whole
+from ..ids import whole
 from . import watch
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import (
@@ -22,7 +22,6 @@ from .common import (
     HuggingFaceOption,
     OptimizerStateOption,
     ether,
-    moment,
     out,
     reader,
     sender,
@@ -31,10 +30,10 @@ from .common import (
     with_settings,
 )
 from .extensions import exporter
+from .job_page import print_terms, standing
 
 if TYPE_CHECKING:
-    from ..chain import ChainClient, HearingInfo, JobView, MatchInfo
-    from ..chain.codec.watch import PoolInfo
+    from ..chain import ChainClient
     from ..chain.outbox import Call
     from ..settings.settings import Settings
 
@@ -210,7 +209,7 @@ def show(settings: Settings, job: JobNumber) -> None:
     """Show a job: its terms, phases, claims and matches."""
     snapshot = reader(settings).snapshot()
     found = snapshot.job(job)
-    _print_terms(found, snapshot.pool(found), snapshot.block.timestamp - snapshot.now)
+    print_terms(found, snapshot.pool(found), snapshot.block.timestamp - snapshot.now)
     for claim in found.claims:
         group = found.groups[claim.group]
         state = "lost" if claim.lost else "spokesman" if group.speaker == claim.index else "follows"
@@ -226,23 +225,7 @@ def show(settings: Settings, job: JobNumber) -> None:
         show_rows(f"claim {claim.index}", rows)
     for match_id in snapshot.matches_of(job):
         match, hearing = snapshot.match(found, match_id), snapshot.hearing(found, match_id)
-        out.print(f"match {whole(match_id)}: {_standing(match, hearing)}", soft_wrap=True)
-
-
-def _standing(match: MatchInfo, hearing: HearingInfo | None) -> str:
-    """Say where a match stands: in a hearing, the hearing's phase; once it is over, also the reason."""
-    from referee_py.game.state import Phase
-    from referee_py.panel.state import HearingPhase
-
-    phase = match.state.phase
-    if phase is Phase.HEARING and hearing is not None:
-        return f"hearing, {hearing.state.phase.name.lower()}"
-    words = phase.name.lower()
-    if phase is Phase.DONE:
-        words += f", {match.state.reason.name.lower().replace('_', ' ')}"
-        if hearing is not None and hearing.state.phase is not HearingPhase.DONE:
-            words += f"; its hearing continues: {hearing.state.phase.name.lower()}"
-    return words
+        out.print(f"match {whole(match_id)}: {standing(match, hearing)}", soft_wrap=True)
 
 
 @app.command()
@@ -353,56 +336,6 @@ def _collections(client: ChainClient, number: int, account: str) -> list[Call]:
     if job.client.lower() == account.lower() and pool.amount and not pool.ended:
         calls.append(Call.of(contracts.watch, "distribute", bounty))
     return calls
-
-
-def _bounty(pool: PoolInfo) -> str:
-    """Describe the bounty for watchers."""
-    if not pool.amount:
-        return "none"
-    text = f"{show_ether(pool.amount)} for {pool.shares} watchers, {pool.watchers} have committed"
-    return f"{text}; {show_ether(pool.share)} each" if pool.ended else text
-
-
-def _judges(job: JobView) -> str:
-    """Describe who judges the operator that a match comes down to."""
-    rules = job.rules
-    if not rules.has_verifiers:
-        return "the court judges them"
-    verifiers = f"{rules.threshold} of {len(job.verifiers)}: {', '.join(map(short, job.verifiers))}"
-    return (
-        f"verifiers judge them in {rules.verdict_period} s, {verifiers}; "
-        f"the court on appeal within {rules.appeal_period} s, and without a verdict"
-    )
-
-
-def _print_terms(job: JobView, pool: PoolInfo, behind: int) -> None:
-
-    rows: dict[str, object] = {
-        "phase": job.phase.name.lower(),
-        "client": job.client,
-        "reward": f"{show_ether(job.reward)} for {job.slots} slots",
-        "stake": f"{show_ether(job.stake_now)} now, {show_ether(job.stake)} at least; gas counts for "
-        f"{job.low_fee / 10**9:g} to {job.high_fee / 10**9:g} gwei",
-        "program": f"{job.program.hash().hex()} ({job.program.node_count} nodes, {job.program.steps} steps)",
-        "arithmetic": mode_words(job.program.mode),
-        "program file": job.program_file.hex(),
-        "artifacts at": job.uri,
-        "bounty": _bounty(pool),
-        "training until": f"{moment(job.commit_end)}, and {job.watch_period} s after the last commitment",
-        "reveal until": moment(job.reveal_end),
-        "challenge until": moment(job.challenge_end),
-        "reclaims": moment(job.reclaim_end) if job.reclaim_end else "no root has lost all its claims",
-        "match": f"{job.rules.clock} s a side",
-        "operators": _judges(job),
-        "trainers": ", ".join(short(t.owner) for t in job.trainers) or "none yet",
-    }
-    if behind:
-        rows["instants"] = (
-            f"on the clocks of the contracts, {behind} s behind the chain; see `assay clocks show`"
-        )
-    if job.program.arithmetic.follows_logs:
-        rows["rounding logs"] = job.logs.hex() if any(job.logs) else "not revealed yet"
-    show_rows(f"job {job.id}", rows)
 
 
 app.command("watch")(watch.watch)

@@ -66,7 +66,7 @@ class GasBudget:
         return self._limit != 0
 
     def allows(self, job: int, wei: int) -> bool:
-        """Return whether a transaction for others may be sent whose gas costs ``wei``. Log a refusal once a job."""
+        """Return whether a transaction for others may be sent whose gas costs ``wei``. Log a refusal once per job."""
         spent, limit = self._spent(job), self._limit
         dear = limit is not None and spent + wei > limit
         return self._judge.takes(job, [NotPaid(wei, spent, limit) if limit is not None and dear else None])

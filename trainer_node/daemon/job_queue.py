@@ -50,7 +50,7 @@ class JobQueue:
         # SAFETY: a process may have ended after it voted, and before it marked the job.
         self._ours = {*database.jobs(_OURS), *(job for job, *_ in database.undone())}
         self._at_work: dict[int, float] = {}
-        """When they end."""
+        """Instants at which they end."""
         self._ended: set[int] = set()
         self._quiet: dict[int, float] = {}
         """Until when nothing changes by itself."""
@@ -131,7 +131,7 @@ class JobQueue:
 
 
 def _turns(first: int, count: int, most: int, comes: Callable[[int], bool]) -> tuple[list[int], int]:
-    """Return at most so many jobs that come, in their order from ``first`` on, and where to go on."""
+    """Return at most so many jobs that come, in their order from ``first`` on, and where to continue."""
     found, place = list[int](), first
     for _ in range(count):
         if len(found) >= most:

@@ -1,4 +1,4 @@
-"""What the parts of a daemon remember of jobs in memory, until these are over: draws, what was begun, what was told."""
+"""Memory of jobs that the parts of a daemon keep until these are over: draws, what was begun, what was told."""
 
 from __future__ import annotations
 

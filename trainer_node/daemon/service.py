@@ -85,7 +85,7 @@ class Daemon:
     notifier: Notifier = field(kw_only=True)
     """Tells the service manager how we do."""
     remembered: Remembered = field(default_factory=Remembered, kw_only=True)
-    """What is known of jobs in memory, until they are over."""
+    """Facts about jobs, kept in memory until they are over."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
     duties: DutyBook = field(init=False)

@@ -37,7 +37,7 @@ class BoundedHttp(H11Protocol):
 
     _timer: asyncio.TimerHandle | None = None
     since = 0.0
-    """When it began to wait or to be served, by the clock of the loop."""
+    """Instant at which it began to wait or to be served, by the clock of the loop."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         others: list[Any] = list(self.connections)

@@ -1,4 +1,4 @@
-"""How many downloads are in progress in this process: each takes a connection and a file, of which a process has few.
+"""Limit on the downloads in progress in this process: each takes a connection and a file, of which a process has few.
 
 A job has a place while it holds fewer than are free. So one job alone has half of them, of two each a third, of n each
 a share of n + 1; and as much is left for the next one, however many there are and however slowly they are served

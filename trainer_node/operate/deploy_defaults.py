@@ -1,4 +1,4 @@
-"""What a deployment is made with unless the deployer says otherwise; its flags show it."""
+"""Values of a deployment unless the deployer says otherwise; its flags show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each role asks before it stakes on a job, or signs in it: one table of reasons for each, in order.
+"""Questions that each role asks before it stakes on a job, or signs in it: one table of reasons for each, in order.
 
     table              of               before                     policy  pay  time  other jobs  disk, memory
     slot               trainer          it takes a slot            x       x    x     x           x

@@ -43,9 +43,9 @@ Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
 
 @dataclass(frozen=True, slots=True)
 class Refutes:
-    """What a node refutes that checks parts; by default nothing. ``now`` maps a job and an instant of the chain to what
-    was found wrong and can be played, and what of it is to be refuted; ``soon`` says whether one of these lies may be
-    refuted by us at that instant, or later."""
+    """Lies that a node refutes which checks parts; by default none. ``now`` maps a job and an instant of the chain to
+    what was found wrong and can be played, and what of it is to be refuted; ``soon`` says whether one of these lies may
+    be refuted by us at that instant, or later."""
 
     now: Callable[[JobView, int], tuple[list[Refuted], list[Refuted]]] = lambda *_: ([], [])
     soon: Callable[[JobView, list[Refuted], int], bool] = lambda *_: False

@@ -1,4 +1,4 @@
-"""How a node computes in each arithmetic mode: with which kernels, and beside them with which library's sums."""
+"""Computation of each arithmetic mode by a node: with which kernels, and beside them with which library's sums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .devices import evaluator_of, kernels_of
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a node has to compute with. ``kernels`` are those of the mode, on the node's device; the others are for a
+    """Means of a node to compute with. ``kernels`` are those of the mode, on the node's device; the others are for a
     mode with rounding logs."""
 
     kernels: Callable[[int], Backend]
@@ -42,12 +42,12 @@ def _with_logs(mode: int, means: Means, logs: LogSource | None) -> Backend:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """How a mode is computed."""
+    """Computation of a mode."""
 
     begin: Begin
     """Makes the backend of a run."""
     exact: bool = False
-    """Whether its kernels add exactly."""
+    """True if its kernels add exactly."""
     libraries: tuple[str, ...] = ()
     """The distributions whose sums it uses beside our kernels."""
 

@@ -157,10 +157,10 @@ class Settings(BaseSettings):
     samplers: int = Field(default=1, ge=1, le=10_000)
     """Number of honest challengers that check shares of a job, this one included: the more, the less each checks."""
     max_check_cpu_h: float = Field(default=0, ge=0, le=1e6)
-    """Hours of processors for checking a part of each claimed root of a job, and for replaying the whole of it; 0 is no
-    limit."""
+    """Hours of processors for checking a part of each claimed root of a job, and for replaying the whole of it; 0 means
+    no limit."""
     max_check_bytes: int = Field(default=0, ge=0)
-    """Bytes to fetch for checking a part of each claimed root of a job; 0 is no limit."""
+    """Bytes to fetch for checking a part of each claimed root of a job; 0 means no limit."""
     max_data_requests_eth: float = Field(default=-1, ge=-1, le=1e12)
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing, and -1
     follows the price of gas and what the job is worth."""

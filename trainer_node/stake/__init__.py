@@ -1,5 +1,5 @@
-"""Whether ether is put at risk, and how much: pure functions, and the book of what we owe. Reasons to leave a job to
-others stand with what they are about.
+"""Decisions whether ether is put at risk, and how much: pure functions, and the book of what we owe. Reasons to leave a
+job to others stand with what they are about.
 
 judge           asks a role's reasons (`roles/acceptance.py`) and stops at the first
 policy          reasons: the operator's choice of jobs, and the limits of the settings

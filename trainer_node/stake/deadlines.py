@@ -1,4 +1,4 @@
-"""Whether there is time for a job, by what it was measured to take: reasons not to stake on it, claim or sign in it.
+"""Time for a job, by what it was measured to take: reasons not to stake on it, claim or sign in it.
 
 What other jobs may ask at the same time: `admission`. All times are seconds, and count `MARGIN` times.
 """

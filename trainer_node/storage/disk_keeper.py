@@ -4,10 +4,10 @@
     round       looks at the disk, in every round: ballast, problems, metrics; collects garbage now and then
     make_room   on a full disk: frees what may be computed or fetched again
 
-Where a job does not fit, what could be freed is reckoned first (`freeable`), and nothing is unless it is enough. For a
-job that is only considered, the work of jobs that are over goes, and then, if a stake of ours in it is possible, states
-of runs in which nothing of ours is at stake (`resting_states`). That is done beside the loop: the job is too large now,
-and looked at again in the next round.
+Where a job does not fit, what could be freed is counted first (`freeable`), and nothing is freed unless it is enough.
+For a job that is only considered, the work of jobs that are over goes, and then, if a stake of ours in it is possible,
+states of runs in which nothing of ours is at stake (`resting_states`). That is done outside the loop: the job is too
+large now, and looked at again in the next round.
 
 SAFETY: when the disk is full, moves come first. The ballast is dropped for the database, and a run continues without
 keeping its states. Once there is room again, all is as before.
@@ -82,9 +82,9 @@ class Keeper:
         self._all_asked: set[int] = set()
         """Those of them that asked for all that they need."""
         self._fitted: dict[int, float] = {}
-        """When a job was last asked about that fitted: a stake, or its run, may be about to begin."""
+        """Instants at which jobs that fitted were last asked about: a stake, or its run, may be about to begin."""
         self._jobs = threading.Lock()
-        """Held while the seven above change or are copied: collections run beside the loop."""
+        """Held while the seven above change or are copied: collections run outside the loop."""
         self._looked = self._urgent = float("-inf")
         self._collected = time.monotonic()
         self._served = self._received = 0
@@ -196,7 +196,7 @@ class Keeper:
     # ------------------------------------------------------------------ room for what does not fit
 
     def _ask(self, job: int, size: int, *, whole: bool) -> None:
-        """Have room made for a job, beside the loop and for all that ask at once."""
+        """Have room made for a job, outside the loop and for all that ask at once."""
         with self._jobs:
             self._asked[job] = size
             (self._all_asked.add if whole else self._all_asked.discard)(job)
@@ -244,7 +244,7 @@ class Keeper:
         given = self._resting_states.give(job, lacks, self._resting() - begun)
         self._metrics.add("store_freed_bytes", by=given.freed)
         for number in given.jobs:
-            self._held.forget(number)  # its lines begin anew
+            self._held.forget(number)  # its lines begin again
             self._freeable.recount(number)
         for number in given.states:
             self.gave_states(number)

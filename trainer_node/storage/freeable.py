@@ -88,7 +88,7 @@ class FreeableBytes:
         return Freeable(size, spend)
 
     def recount(self, job: int) -> None:
-        """Count anew what a job holds that goes on: some of it has gone."""
+        """Count again what an open job holds: some of it has gone."""
         self._forget({job})
 
     def _forget(self, jobs: set[int]) -> None:

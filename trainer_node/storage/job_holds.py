@@ -73,7 +73,7 @@ class Holders:
                 (self.folder / name).unlink(missing_ok=True)
 
     def drop(self, job: int, paths: Collection[str]) -> None:
-        """Let go of some artifacts of a job that goes on. Raises DiskFailed; then the job holds them still."""
+        """Let go of some artifacts of a job that is not over. Raises DiskFailed; then the job holds them still."""
         with self._lock:
             live = self.folder / str(job)
             if not live.exists():

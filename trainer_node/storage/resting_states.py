@@ -1,4 +1,4 @@
-"""What goes for a job that is considered and does not fit: states of runs in which nothing of ours is at stake.
+"""Room for a job that is considered and does not fit: states of runs in which nothing of ours is at stake.
 
     first    what jobs hold in which we could not stake, all of it: nobody will ask us for it
     then     states, and what proves them, of runs from which nothing differs that is claimed; the oldest first
@@ -8,7 +8,7 @@
 
 SAFETY: anybody can post a job that is considered. So nothing goes for one in which we could not stake, nothing unless
 the job fits then, and nothing that would itself stay longer than what the job brings: one that is new has nothing that
-differs. Where all of it is not enough, that is reckoned once, and no file is looked at again until something changes.
+differs. Where all of it is not enough, that is counted once, and no file is looked at again until something changes.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _STATES = (
     *(f"{kind}/" for kind in (Kind.TENSOR, Kind.RECORD)),
     *(f"{Kind.TREE}/{tag:02x}/" for tag in (Tag.STEP_TREE, Tag.RUN_TREE)),
 )
-"""What the paths of states, and of what proves them, begin with."""
+"""Beginnings of the paths of states, and of what proves them."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Found(IntEnum):
-    """What is found out about a job."""
+    """Findings about a job."""
 
     NOTHING = 0
     """Nothing that is claimed differs from our result, as far as we know."""
@@ -54,12 +54,12 @@ class Found(IntEnum):
 
 
 _Order = tuple[int, float]
-"""When it goes: what is lower goes first. The second number is when its job began to hold something."""
+"""Place in the order of going: what is lower goes first. The second number is when its job began to hold something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What has gone: bytes, and the jobs of which it was; ``states``: those that can be computed again."""
+    """States that have gone: bytes, and the jobs whose they were; ``states``: those that can be computed again."""
 
     freed: int = 0
     jobs: tuple[int, ...] = ()
@@ -79,8 +79,8 @@ class RestingStates:
         self._found: dict[int, Found] = {}
         self._packages: dict[int, frozenset[str]] = {}
         self._vain: tuple[tuple[tuple[int, int], ...], int, float] | None = None
-        """What the jobs that might give something held when their files were last looked at in vain, what they could
-        have given, and when that was: what was used just then is not counted."""
+        """The last look at files that did not find enough: what the jobs that might give something held then, what they
+        could have given, and when that was. What was used just then is not counted."""
 
     # ------------------------------------------------------------------ what is known
 

@@ -7,7 +7,7 @@
 
 Roots of checkpoints stay in the database. A full disk shortens both times to `URGENT_GRACE_S`, and gives up what was
 fetched for jobs in which we have nothing at stake; for a job that is only considered, no result goes before its time,
-and of jobs that go on only states that can be computed again (`resting_states`). SAFETY: what a job with our stake or
+and of open jobs only states that can be computed again (`resting_states`). SAFETY: what a job with our stake or
 bond holds never goes while the job and its hearings last, because a dispute, a refutation, a request or a trial may ask
 for it.
 """

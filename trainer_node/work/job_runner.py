@@ -58,10 +58,9 @@ class JobRunner(RunExecution):
     mode without rounding logs.
 
     ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
-    ``exact_slowdown`` is the factor of time kept for later steps of the mode exact.
-    ``alike``: runs without rounding logs compute on the processor, as operators are judged.
-    ``thresholds`` are for the dense logs that a trainer writes. ``board`` gets reports about the run in progress,
-    ``problems`` what has failed; ``keeper`` keeps room on the disk. ``clock`` gives the seconds of all waits.
+    ``exact_slowdown`` is the factor of time for later steps of the mode exact. ``alike``: runs without rounding logs
+    compute on the processor, as operators are judged. ``thresholds`` are for a trainer's dense logs. ``board`` gets
+    reports about the run in progress, ``problems`` what has failed; ``keeper`` keeps room on the disk, ``clock`` time.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class Turn(threading.Event):
         super().__init__()
         self._lanes, self._work = lanes, work
         self.over = False
-        """Whether its lane is given to the next."""
+        """True once its lane is given to the next."""
         self.then: Callable[[], None] = lambda: None
         """Called when its lane is given to the next, for a work that waits for something else than its turn."""
 

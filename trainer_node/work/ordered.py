@@ -1,10 +1,10 @@
 """Works in their order, one at a time: the lowest number first, then the order of arrival.
 
-    first     begins as soon as no other one that is within its time goes on
-    passed    a work that is over its time goes on beside the next: a kernel cannot be stopped
+    first     begins as soon as no other one that is within its time is at work
+    passed    a work that is over its time continues beside the next: a kernel cannot be stopped
     sure      a work that is known to end begins however many have been passed; others wait beyond `BESIDE`
 
-INVARIANT: a work that is sure waits no longer than the times of those before it. SAFETY: what goes on beside takes
+INVARIANT: a work that is sure waits no longer than the times of those before it. SAFETY: what continues beside takes
 processors and memory, so no more than `BESIDE` of those that are not sure are passed.
 """
 

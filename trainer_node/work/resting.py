@@ -51,7 +51,7 @@ class Resting:
             self._tensors.idle(work.job.id, give)
 
     def bring_back(self, work: Work) -> None:
-        """Begin to bring a run back, if that goes on no more."""
+        """Begin to bring a run back, unless that is in progress."""
         if work.restored is not None and work.restored.done():
             self._outcomes.result(work, work.restored)
             work.restored = None

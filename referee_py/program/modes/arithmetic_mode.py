@@ -1,4 +1,4 @@
-"""What may be asked of an arithmetic mode: what follows from it for trainers, challengers, clients and the court."""
+"""Questions about an arithmetic mode: what follows from it for trainers, challengers, clients and the court."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class ArithmeticMode(ABC):
     """The contracts with the rules of its elements, in the order of Opset1's families."""
 
     follows_logs: ClassVar[bool] = False
-    """Whether the trainer writes rounding logs, an input of the run that all others follow. Then records name logs, the
-    trainer commits to them, keeps and serves them, and shows them on request; and who has not got them waits."""
+    """True if the trainer writes rounding logs, an input of the run that all others follow. Then records name logs, the
+    trainer commits to them, keeps and serves them, and shows them on request; a node that lacks them waits."""
     in_binary64: ClassVar[bool] = False
-    """Whether operators are evaluated in binary64, which takes memory for operands, result and radius."""
+    """True if operators are evaluated in binary64, which takes memory for operands, result and radius."""
     data_slows_sums: ClassVar[bool] = False
-    """Whether data can make sums take longer than those of the first step, by which a job is measured."""
+    """True if data can make sums take longer than those of the first step, by which a job is measured."""
     runs_as_judged: ClassVar[bool] = True
-    """Whether a run on the processor executes an operator in the way in which it is judged."""
+    """True if a run on the processor executes an operator in the way in which it is judged."""
 
     @property
     @abstractmethod

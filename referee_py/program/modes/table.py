@@ -50,7 +50,7 @@ def mode_named(name: str) -> ArithmeticMode:
 
 
 class Parts(Generic[Part]):
-    """What a package adds to each mode, by the class of the mode.
+    """Parts that a package adds to each mode, by the class of the mode.
 
     Raises TypeError where a mode has no part: a package that misses a new mode cannot be imported.
     """

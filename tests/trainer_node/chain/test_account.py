@@ -176,10 +176,7 @@ def pair(module_anvil: Anvil, liar: Liar) -> Iterator[tuple[Web3, FaultProxy]]:
 
 @pytest.mark.parametrize("nonce", [hex(1000), hex(10**9), one_more])
 def test_who_answers_alone_is_believed_no_further_than_our_transactions_go(
-    module_anvil: Anvil,
-    liar: Liar,
-    pair: tuple[Web3, FaultProxy],
-    nonce: object,
+    module_anvil: Anvil, liar: Liar, pair: tuple[Web3, FaultProxy], nonce: object
 ) -> None:
     web3, other = pair
     manager = manager_of(web3, module_anvil.keys[6])

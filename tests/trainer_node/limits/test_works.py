@@ -7,7 +7,8 @@ import re
 import pytest
 
 from tests.test_security_table import ROOT, SHORT, names_of
-from trainer_node.limits.works import WORKS, Work, table
+from trainer_node.limits.work import Work
+from trainer_node.limits.works import WORKS, table
 
 
 def test_the_document_shows_the_table() -> None:

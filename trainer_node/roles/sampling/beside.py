@@ -43,7 +43,7 @@ class Beside:
     """Replays the intervals of a root. ``submit`` queues for a place; ``replays`` returns what replays in a turn;
     ``outcome`` is given the error with which all has ended, or None, and returns what `all` is to raise.
 
-    `all` is what goes on for the root: it is done once nothing is brought or replayed any more. To cancel it takes both
+    `all` is all work for the root: it is done once nothing is brought or replayed any more. To cancel it takes both
     from their queues.
     """
 
@@ -58,14 +58,14 @@ class Beside:
         self._given = deque[tuple[int, int, int]]()
         self._bytes = 0
         self._placed = False
-        """Whether it has a place, or waits for one."""
+        """True while it has a place, or waits for one."""
         self._bringing: Future[None] | None = None
         self._error: BaseException | None = None
         self._concluded = False
         self.turn: threading.Event | None = None
         """The turn of what brings: set once nothing more is wanted."""
         self.found = False
-        """Whether one was wrong."""
+        """True once one was wrong."""
         self.all = Future[None]()
 
     def begin(self, bring: Future[None]) -> Future[None]:

@@ -31,7 +31,7 @@ class BudgetSpent(AssayError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is checked of a claimed root, as intervals in this order; at most ``cpu_s`` seconds of processors and
+    """Checks of a claimed root, as intervals in this order; at most ``cpu_s`` seconds of processors and
     ``max_bytes`` fetched, for this root alone: who claims another one spends nothing of it."""
 
     intervals: Sequence[int]
@@ -61,9 +61,9 @@ class Root:
     asking: int = 0
     """The interval whose data are asked for."""
     share: Share = field(default_factory=Share)
-    """What its intervals have had of the processors, all together."""
+    """Time of the processors that its intervals have had, all together."""
     withheld: bool = False
-    """Whether something drawn of it cannot be checked: its data are not served, or too late, or make no sense to us, or
+    """True if something drawn of it cannot be checked: its data are not served, or too late, or make no sense to us, or
     its budget is spent."""
     cpu_s: float = 0.0
     fetched: int = 0
@@ -124,7 +124,7 @@ class Checks:
 
     clock: ChainClock
     computing: int = 0
-    """How many of its intervals are replayed, or wait for that."""
+    """Number of its intervals that are replayed, or wait for that."""
     over: bool = False
     """True once nobody wants the checks any more."""
     whole: bool = False

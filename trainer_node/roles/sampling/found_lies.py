@@ -83,7 +83,7 @@ class LieRunner(IntervalRunner):
     def _find_again(self, job: JobView, checks: Checks) -> None:
         """Bring and replay what we have staked on, as far as it is not here.
 
-        SAFETY: whatever else is known, because its match or its hearing may go on; and each in a thread of its own.
+        SAFETY: whatever else is known, because its match or its hearing may continue; and each in a thread of its own.
         They are no more than we have paid for.
         """
         claimed = [group for group in job.groups if group.refutes is None]

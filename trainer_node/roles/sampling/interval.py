@@ -21,6 +21,8 @@ from typing import Any, Protocol
 
 import structlog
 
+from referee_py.errors import Unavailable
+
 from ...audit.claimed import ClaimedRun, Served
 from ...audit.interval import Auditor
 from ...chain import Group, JobView
@@ -38,6 +40,9 @@ from .budget import Means, data_s
 from .checks import BudgetSpent, Checks, Meter, Plan, Root, provable
 from .decide import claimable_s
 from .interval_run import Part
+
+ATTEMPTS = 3
+"""Attempts to get the data of an interval that nobody serves."""
 
 _log = structlog.get_logger(__name__)
 
@@ -185,6 +190,23 @@ class IntervalRunner(JobRunner):
             self._ask(task, interval)
             self._bring(auditor.bring(interval), meter)
         return interval
+
+    def _count(self, task: Task, error: Unavailable, turn: Turn, interval: int) -> bool:
+        """Count a failure to get an interval's data; return whether there were enough of them, or their time is over.
+
+        Raises the error if it is not the claimants' fault: a turn in a lane has ended before their time.
+        """
+        root, late = task.root, task.late
+        if not late and turn.is_set():
+            raise error
+        root.unserved[interval] = tries = root.unserved.get(interval, 0) + 1
+        _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
+        if tries < ATTEMPTS and not late:
+            return False
+        if not root.withheld:
+            _log.warning("sample.withheld", **task.about(interval), late=late)
+        root.withheld = True
+        return True
 
     def _judge(
         self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None

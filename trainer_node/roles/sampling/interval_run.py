@@ -37,7 +37,7 @@ class Part(Replay):
     INVARIANT: everything up to the interval's start and beside its checkpoint is the claim's, so a match about our root
     is about this interval.
     SAFETY: what it rests on, the claim's state at its start with the records and the tree above it, is in memory, as
-    `takes` counts it. When the disk refuses to keep something, which ``unkept`` is told, it goes on, as in `Replay`.
+    `takes` counts it. When the disk refuses to keep something, which ``unkept`` is told, it continues, as in `Replay`.
     """
 
     def __init__(

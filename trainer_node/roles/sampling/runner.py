@@ -44,8 +44,6 @@ from .found_lies import LieRunner
 from .interval import Task
 from .interval_run import Part
 
-ATTEMPTS = 3
-"""Attempts to get the data of an interval that nobody serves."""
 ROOTS = 32
 """Claimed roots of a job that are looked at in a round; the others have their turn in the next ones."""
 
@@ -389,20 +387,3 @@ class SampleRunner(LieRunner):
         except AssayError as error:
             _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
             return None, False
-
-    def _count(self, task: Task, error: Unavailable, turn: Turn, interval: int) -> bool:
-        """Count a failure to get an interval's data; return whether there were enough of them, or their time is over.
-
-        Raises the error if it is not the claimants' fault: a turn in a lane has ended before their time.
-        """
-        root, late = task.root, task.late
-        if not late and turn.is_set():
-            raise error
-        root.unserved[interval] = tries = root.unserved.get(interval, 0) + 1
-        _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
-        if tries < ATTEMPTS and not late:
-            return False
-        if not root.withheld:
-            _log.warning("sample.withheld", **task.about(interval), late=late)
-        root.withheld = True
-        return True

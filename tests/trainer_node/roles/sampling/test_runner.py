@@ -19,7 +19,8 @@ from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFailed
 from trainer_node.roles.sampling.budget import ChainClock, Means
 from trainer_node.roles.sampling.checks import Checks, Plan, Root, provable
-from trainer_node.roles.sampling.runner import ATTEMPTS, SampleRunner
+from trainer_node.roles.sampling.interval import ATTEMPTS
+from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.run.refutation import Refuted
 from trainer_node.storage.artifacts import Kind, Name

@@ -1,0 +1,79 @@
+"""A job as `assay job show` prints it: its terms, its judges, its bounty, and where each match stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ids import short
+from .arithmetic import mode_words
+from .common import moment, show_ether, show_rows
+
+if TYPE_CHECKING:
+    from ..chain import HearingInfo, JobView, MatchInfo
+    from ..chain.codec.watch import PoolInfo
+
+
+def print_terms(job: JobView, pool: PoolInfo, behind: int) -> None:
+    """Print the terms of a job and its periods. ``behind``: seconds of the contracts' clocks behind the chain."""
+    rows: dict[str, object] = {
+        "phase": job.phase.name.lower(),
+        "client": job.client,
+        "reward": f"{show_ether(job.reward)} for {job.slots} slots",
+        "stake": f"{show_ether(job.stake_now)} now, {show_ether(job.stake)} at least; gas counts for "
+        f"{job.low_fee / 10**9:g} to {job.high_fee / 10**9:g} gwei",
+        "program": f"{job.program.hash().hex()} ({job.program.node_count} nodes, {job.program.steps} steps)",
+        "arithmetic": mode_words(job.program.mode),
+        "program file": job.program_file.hex(),
+        "artifacts at": job.uri,
+        "bounty": _bounty(pool),
+        "training until": f"{moment(job.commit_end)}, and {job.watch_period} s after the last commitment",
+        "reveal until": moment(job.reveal_end),
+        "challenge until": moment(job.challenge_end),
+        "reclaims": moment(job.reclaim_end) if job.reclaim_end else "no root has lost all its claims",
+        "match": f"{job.rules.clock} s a side",
+        "operators": _judges(job),
+        "trainers": ", ".join(short(t.owner) for t in job.trainers) or "none yet",
+    }
+    if behind:
+        rows["instants"] = (
+            f"on the clocks of the contracts, {behind} s behind the chain; see `assay clocks show`"
+        )
+    if job.program.arithmetic.follows_logs:
+        rows["rounding logs"] = job.logs.hex() if any(job.logs) else "not revealed yet"
+    show_rows(f"job {job.id}", rows)
+
+
+def standing(match: MatchInfo, hearing: HearingInfo | None) -> str:
+    """Say where a match stands: in a hearing, the hearing's phase; once it is over, also the reason."""
+    from referee_py.game.state import Phase
+    from referee_py.panel.state import HearingPhase
+
+    phase = match.state.phase
+    if phase is Phase.HEARING and hearing is not None:
+        return f"hearing, {hearing.state.phase.name.lower()}"
+    words = phase.name.lower()
+    if phase is Phase.DONE:
+        words += f", {match.state.reason.name.lower().replace('_', ' ')}"
+        if hearing is not None and hearing.state.phase is not HearingPhase.DONE:
+            words += f"; its hearing continues: {hearing.state.phase.name.lower()}"
+    return words
+
+
+def _judges(job: JobView) -> str:
+    """Describe who judges the operator that a match comes down to."""
+    rules = job.rules
+    if not rules.has_verifiers:
+        return "the court judges them"
+    verifiers = f"{rules.threshold} of {len(job.verifiers)}: {', '.join(map(short, job.verifiers))}"
+    return (
+        f"verifiers judge them in {rules.verdict_period} s, {verifiers}; "
+        f"the court on appeal within {rules.appeal_period} s, and without a verdict"
+    )
+
+
+def _bounty(pool: PoolInfo) -> str:
+    """Describe the bounty for watchers."""
+    if not pool.amount:
+        return "none"
+    text = f"{show_ether(pool.amount)} for {pool.shares} watchers, {pool.watchers} have committed"
+    return f"{text}; {show_ether(pool.share)} each" if pool.ended else text
