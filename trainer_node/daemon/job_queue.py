@@ -87,9 +87,11 @@ class JobQueue:
         known.update(others)
         quiet = {job for job, until in self._quiet.items() if until > now}
         room = max(0, self._per_round - len(others))
+        # SAFETY: quiet ones have places of their own, or who hides an event would hide it for as long as others post.
+        few = min(room, self._per_round // QUIET)
+        silent, self._next_quiet = _turns(self._next_quiet, count, few, lambda job: job in quiet - known)
+        room -= len(silent)
         turns, self._next = _turns(self._next, count, room, lambda job: job not in known and job not in quiet)
-        more = min(room - len(turns), self._per_round // QUIET)
-        silent, self._next_quiet = _turns(self._next_quiet, count, more, lambda job: job in quiet - known)
         return first + others + turns + silent
 
     def ours(self, job: int) -> bool:
