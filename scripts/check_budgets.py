@@ -73,7 +73,7 @@ def sources() -> Iterator[tuple[str, str]]:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    for path in sorted(filter(None, listed.split("\0"))):
+    for path in sorted({*listed.split("\0")} - {""}):
         # NOTE: a file that is deleted and not committed yet is still listed.
         if Path(path).suffix in SUFFIXES and (ROOT / path).is_file():
             yield path, (ROOT / path).read_text()

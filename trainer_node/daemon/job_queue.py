@@ -51,7 +51,6 @@ class JobQueue:
         self._ours = {*database.jobs(_OURS), *(job for job, *_ in database.undone())}
         self._at_work: dict[int, float] = {}
         """Instants at which they end."""
-        self._ended: set[int] = set()
         self._quiet: dict[int, float] = {}
         """Until when nothing changes by itself."""
         self._happened: dict[int, None] = {}
@@ -69,10 +68,11 @@ class JobQueue:
         """Return the jobs of this round. Jobs are numbered from 1 to ``count``; ``now``: the chain's time.
 
         Our jobs have a turn in every round, and so have up to `MAX_AT_WORK` jobs that we work on. Then come jobs in
-        which something has happened, new jobs, and jobs seen earlier. Ended jobs do not come again.
+        which something has happened, new jobs, and jobs seen earlier.
+        Ended jobs are quiet.
         """
         first = sorted(job for job in self._ours | self._at_work.keys() if job <= count)
-        known = self._ended.union(first)
+        known = set(first)
         quota = self._per_round // 2
         others = list[int]()
         while self._happened and len(others) < quota // 2:
@@ -87,9 +87,11 @@ class JobQueue:
         known.update(others)
         quiet = {job for job, until in self._quiet.items() if until > now}
         room = max(0, self._per_round - len(others))
+        # SAFETY: quiet ones have places of their own, or who hides an event would hide it for as long as others post.
+        few = min(room, self._per_round // QUIET)
+        silent, self._next_quiet = _turns(self._next_quiet, count, few, lambda job: job in quiet - known)
+        room -= len(silent)
         turns, self._next = _turns(self._next, count, room, lambda job: job not in known and job not in quiet)
-        more = min(room - len(turns), self._per_round // QUIET)
-        silent, self._next_quiet = _turns(self._next_quiet, count, more, lambda job: job in quiet - known)
         return first + others + turns + silent
 
     def ours(self, job: int) -> bool:
@@ -127,7 +129,7 @@ class JobQueue:
         else:
             self._quiet.pop(job, None)
         if ended and not ours and not before:
-            self._ended.add(job)
+            self._quiet[job] = math.inf  # NOTE: one endpoint says so, once
 
 
 def _turns(first: int, count: int, most: int, comes: Callable[[int], bool]) -> tuple[list[int], int]:

@@ -9,6 +9,7 @@ trial_drafts    moves of trials, computed outside the loop
 right_records   right records of disputed operators, computed outside the loop
 judgement       a verifier's execution of the operator
 verdicts        what a verifier does about a hearing
+ends            ends of jobs, as enough endpoints confirm them
 open_duties     matches and hearings in which we still owe something
 answers         answers to data requests, computed outside the loop
 answer_order    whose answers are computed next

@@ -24,6 +24,7 @@ from ..play.actions import JobAction, disagreements, is_over
 from ..play.data_requests import DataRequester
 from ..play.data_responses import DataResponder
 from ..play.disputes import Disputes
+from ..play.ends import Ends
 from ..play.hearings import HearingPlayer
 from ..play.jobs import JobPlayer
 from ..play.late_requests import Closer
@@ -90,6 +91,7 @@ class Participant(Role):
         self._helped: set[int] = set()
         """Jobs of others in whose matches we may have moves to make."""
         self._undone = Undone(node.database, node.client.deployment.referee)
+        self._ends = Ends()
         self._max_fee = node.settings.fees.max_fee
         if (key := node.transactions) is not None:
             self._jobs = JobPlayer(node)
@@ -132,6 +134,12 @@ class Participant(Role):
         if self._disputes is not None:
             self._disputes.note(job)
         watches = self._watcher is not None and self._watcher.watches(job)
+        if not job.phase.ended:
+            self._ends.back(job.id)
+        elif (watches or reserve.kept(job.id) > 0) and not self._ends.believed(snapshot, job.id):
+            unsure = list[Turn]()
+            self._hearings_of(snapshot, job, unsure, ours=True)
+            return True, unsure
         self._node.keeper.stake(job.id, at_stake or watches or bool(self._undone.of(job.id)))
         # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
         if at_stake and me is not None:
@@ -262,6 +270,7 @@ class Participant(Role):
         if job.id not in self._over:
             _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
         self._over.add(job.id)
+        self._ends.back(job.id)
         self._helped.discard(job.id)
         self._runner.forget(job.id)
 

@@ -15,6 +15,7 @@ from referee_py.watch import WatcherState, watch_commitment
 from ..chain import Call, JobPhase, JobView, Snapshot, TransactionManager
 from ..daemon.due import Due
 from ..daemon.service import Daemon
+from ..play.ends import Ends
 from ..play.salts import Salts
 from ..stake.funds import kept_to_watch
 from ..work.job_runner import JobRunner
@@ -33,6 +34,7 @@ class Watcher:
         self._runner = runner
         self._contract = node.client.contracts.watch
         self._watched: set[int] = set()
+        self._ends = Ends()
         self._begun = node.remembered.of_jobs(bool)
         self._acceptance = Acceptance(node, runner, "job.not_watched")
         self._left: set[tuple[int, int]] = set()
@@ -52,15 +54,15 @@ class Watcher:
         if mine.state is WatcherState.NONE and job.phase is JobPhase.TRAINING:
             return self._begin(snapshot, job)
         if mine.state in (WatcherState.NONE, WatcherState.COLLECTED):
-            self._leave(job)
-            return None
+            return self._leave(snapshot, job) if job.id in self._watched else None
         self._watched.add(job.id)
         if job.phase.ended:
             right = mine.state is WatcherState.SHOWN and mine.found == job.accepted_root
             if job.phase is JobPhase.ACCEPTED and not right:
-                _log.warning("watch.lost", job=job.id, root=job.accepted_root.hex())
-                self._leave(job)
-                return None
+                left = self._leave(snapshot, job)
+                if left is None:
+                    _log.warning("watch.lost", job=job.id, root=job.accepted_root.hex())
+                return left
             return [self._due(job, "collect", me)]
         if mine.state is WatcherState.COMMITTED and job.phase in (JobPhase.CHALLENGE, JobPhase.CLOSING):
             own = self._runner.train(job, ours=True)
@@ -96,9 +98,14 @@ class Watcher:
             return [Due(call, stakes=stakes, exposes=True)]
         return []
 
-    def _leave(self, job: JobView) -> None:
+    def _leave(self, snapshot: Snapshot, job: JobView) -> list[Due] | None:
+        """Return None once it is certain that nothing of ours is left in a job; until then nothing is due in it."""
+        if not self._ends.believed(snapshot, job.id):
+            return []
         self._left.add((job.id, job.posted))
         self._watched.discard(job.id)
+        self._ends.back(job.id)
+        return None
 
     def _salt(self, job: JobView) -> bytes:
         return self._salts.of(self._node.client.deployment.chain_id, str(self._contract.address), job.id)

@@ -1,0 +1,109 @@
+"""Attack: an endpoint says in one look that a job with our stake has ended, or that we do not watch it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from referee_py.execute import RunClaim
+from referee_py.watch import WatcherState
+from tests.trainer_node.desk import REFEREE, challenged, job
+from tests.trainer_node.roles.member import ME, member
+from tests.trainer_node.slow import Hand
+from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.errors import RpcUnavailable
+from trainer_node.play.ends import CONFIRM_S, Ends
+from trainer_node.roles.participant import Participant
+from trainer_node.roles.watcher import Watcher
+from trainer_node.stake.gas_patience import Market
+from trainer_node.stake.reserved_ether import Reserve
+
+ROOT = b"\1" * 32
+
+
+class Look:
+    """A snapshot that others confirm, or not."""
+
+    block = SimpleNamespace(number=1, base_fee=0)
+    now = 10
+
+    def __init__(self, *, true: bool, state: WatcherState = WatcherState.COMMITTED) -> None:
+        self.true, self.asked = true, 0
+        self.watcher = lambda *_: SimpleNamespace(state=state, found=b"")
+
+    def confirm(self) -> None:
+        self.asked += 1
+        if not self.true:
+            raise RpcUnavailable("two endpoints show another state")
+
+
+def test_an_end_is_asked_for_once_a_minute_until_it_is_confirmed_and_then_not_again() -> None:
+    clock = Hand()
+    ends, lie, truth = Ends(clock), Look(true=False), Look(true=True)
+    for _ in range(3):
+        assert not ends.believed(lie, 1)  # type: ignore[arg-type]
+    assert lie.asked == 1
+    clock.on(CONFIRM_S)
+    assert ends.believed(truth, 1)  # type: ignore[arg-type]
+    assert ends.believed(lie, 1)  # type: ignore[arg-type]
+    ends.back(1)
+    assert not ends.believed(lie, 1)  # type: ignore[arg-type]
+    assert (lie.asked, truth.asked) == (2, 1)
+
+
+@pytest.mark.parametrize("true", [False, True])
+def test_a_job_with_our_stake_stays_ours_until_its_end_is_confirmed(tmp_path: Any, true: bool) -> None:
+    node = member(tmp_path)
+    node.reserve, held = Reserve(lambda: 1, lambda: False), list[bool]()
+    node.keeper.stake = lambda _, of: held.append(of)
+    node.market = lambda _: Market(0, 0)
+    node.duties.staked, node.duties.knows = lambda *_: None, lambda _: True
+    forgotten = list[int]()
+    runner: Any = SimpleNamespace(
+        works_at=lambda _: False, forget=forgotten.append, found=lambda _: [], known=lambda _: None
+    )
+    role = Participant(node, runner, lambda *_: ([], None))
+    mine = ClaimView(0, ME, 10**18, 0, False, False, False, "")
+    groups = (Group(0, ROOT, b"", 0, 0, 0, 0, (0,)),)
+    runs = job(1, phase=JobPhase.CHALLENGE, challenge_end=10**6, claims=(mine,), groups=groups)
+    over = job(1, phase=JobPhase.UNCLAIMED)
+
+    def concerns(of: JobView, look: Look) -> bool:
+        return role.turns(look, of)[0]  # type: ignore[arg-type]
+
+    assert concerns(runs, Look(true=True))
+    kept = node.reserve.kept(1)
+    assert kept
+    assert concerns(over, Look(true=true)) is not true
+    assert bool(forgotten) is true
+    assert (node.reserve.kept(1) == kept) is not true
+    assert held == [True, False] if true else [True]
+
+
+@pytest.mark.parametrize("state", [WatcherState.NONE, WatcherState.COLLECTED])
+@pytest.mark.parametrize("true", [False, True])
+def test_a_watcher_shows_its_root_whatever_one_look_says(
+    tmp_path: Any, state: WatcherState, true: bool
+) -> None:
+    class Contract:
+        address = "0x" + "11" * 20
+
+        def encode_abi(self, function: str, _: Any) -> str:
+            return "0x" + function.encode().hex()
+
+    account: Any = SimpleNamespace(address=ME, sign_message=lambda _: SimpleNamespace(signature=b"\1" * 65))
+    node = member(tmp_path)
+    contracts = SimpleNamespace(watch=Contract(), bounty=lambda *_: ())
+    node.client = SimpleNamespace(
+        contracts=contracts, deployment=SimpleNamespace(chain_id=1, referee=REFEREE)
+    )
+    runner: Any = SimpleNamespace(train=lambda *_, **__: RunClaim(ROOT, b"", ()))
+    watcher = Watcher(node, SimpleNamespace(address=ME, account=account), runner)  # type: ignore[arg-type]
+    of = challenged(1, [(ROOT, "")], 1000)
+    assert watcher.due(Look(true=True), of), "it shows its root"  # type: ignore[arg-type]
+    assert watcher.due(Look(true=true, state=state), of) == (None if true else [])  # type: ignore[arg-type]
+    later = watcher.due(Look(true=True), of)  # type: ignore[arg-type]
+    assert bool(later) is not true
+    assert watcher.watches(of) is not true

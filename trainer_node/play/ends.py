@@ -1,0 +1,44 @@
+"""Ends of what holds a stake of ours: believed once enough endpoints confirm the look that shows them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from ..chain import Snapshot
+from ..errors import RpcCorrupt, RpcUnavailable
+
+CONFIRM_S = 60.0
+"""Seconds after which endpoints that did not confirm an end are asked again."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Ends:
+    """SAFETY: whoever serves could say once that a job is over, and a stake would be left, with its room, its turns and
+    its clock. NOTE: with one endpoint there is nobody to ask, and what it says is so."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._confirm_at = clock, float("-inf")
+        self._believed: set[int] = set()
+
+    def believed(self, snapshot: Snapshot, job: int) -> bool:
+        """Return whether a job has ended, as the snapshot says. It is asked for once, until the job is back."""
+        if job in self._believed:
+            return True
+        if self._clock() < self._confirm_at:
+            return False
+        try:
+            snapshot.confirm()
+        except (RpcUnavailable, RpcCorrupt) as error:
+            self._confirm_at = self._clock() + CONFIRM_S
+            _log.warning("job.end_not_confirmed", job=job, reason=str(error))
+            return False
+        self._believed.add(job)
+        return True
+
+    def back(self, job: int) -> None:
+        """Note that a job continues, or that nothing of it is kept any more."""
+        self._believed.discard(job)
