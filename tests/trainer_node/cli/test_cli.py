@@ -24,6 +24,7 @@ from assay_explorer.commands import COMMANDS as EXPLORER
 from assay_lab.commands import COMMANDS as LAB
 from referee_py.errors import InvalidInput
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
+from referee_py.program.modes.table import mode_of
 from referee_py.program.terms import Terms
 from trainer_node.chain.abi import load_artifact
 from trainer_node.cli import main
@@ -314,7 +315,8 @@ def test_a_demonstration_that_succeeds_leaves_no_keys(
     from assay_lab.names import NETWORK
 
     program = SimpleNamespace(nodes=[0])
-    bundle = SimpleNamespace(terms=SimpleNamespace(mode=1, steps=300), program=program)
+    terms = SimpleNamespace(mode=1, steps=300, arithmetic=mode_of(1))
+    bundle = SimpleNamespace(terms=terms, program=program)
     bundle.with_mode = lambda _mode: bundle
 
     def play(*given: object, **_: object) -> object:
