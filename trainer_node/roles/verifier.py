@@ -202,8 +202,7 @@ class Verifier(Role):
     def _signed(self, hearing: HearingInfo) -> Signed:
         """Return what we have signed in other hearings."""
         settings, bonds = self._node.settings, self._bonds.held(but=hearing.id)
-        spare = self._node.spare() if bonds else 0
-        return Signed(bonds, spare, settings.fees.max_fee, Means.of(settings))
+        return Signed(bonds, self._node.spare(), settings.fees.max_fee, Means.of(settings))
 
     def _refuse(self, hearing: HearingInfo, reason: str, *, judged: bool) -> None:
         """Leave a vote to others, permanently."""
