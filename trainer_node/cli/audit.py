@@ -239,7 +239,7 @@ def _follow(
 
 def _earlier(folder: Path, run: PublishedRun) -> Iterator[IntervalReport]:
     """Yield the reports of earlier calls about the same claim."""
-    from ..audit.engine import MAX_REPORT_BYTES
+    from ..audit.engine import MAX_REPORT_BYTES, IntervalReport
     from ..audit.folder import reports_in
 
     for line in reports_in(folder, MAX_REPORT_BYTES):

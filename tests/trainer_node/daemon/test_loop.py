@@ -17,6 +17,7 @@ from trainer_node.errors import DiskFailed, InsufficientFunds, Reverted, RpcCorr
 from trainer_node.play import jobs
 from trainer_node.play.actions import JobAction
 from trainer_node.play.disputes import Disputes
+from trainer_node.play.ends import Ends
 from trainer_node.play.jobs import JobPlayer
 from trainer_node.play.open_duties import Undone
 from trainer_node.roles import participant
@@ -104,7 +105,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     monkeypatch.setattr(participant, "kept", lambda *_: 5)
     part: Any = object.__new__(Participant)
     part._me, part._over, part._watcher, part._max_fee = ME, set(), None, 1
-    part._undone = Undone(Database(None), REFEREE)
+    part._undone, part._ends = Undone(Database(None), REFEREE), Ends()
     part._node = SimpleNamespace(
         reserve=Reserve(lambda: 1, lambda: False),
         duties=DUTIES,

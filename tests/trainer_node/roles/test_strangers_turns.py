@@ -43,7 +43,11 @@ class Rounds:
         self.looked.clear()
         now = int(self.siege.clock())
         at: Any = SimpleNamespace(
-            job_count=lambda: jobs, job=self.job, now=now, block=SimpleNamespace(number=1, base_fee=0)
+            job_count=lambda: jobs,
+            jobs_changed=lambda _: [],
+            job=self.job,
+            now=now,
+            block=SimpleNamespace(number=1, base_fee=0),
         )
         self.scheduler.go(at, lambda job: (self.role.turns(at, job)[0], None))
         until(lambda: not self.siege.node.busy)

@@ -170,7 +170,7 @@ def test_a_trainer_takes_as_many_slots_as_it_can_answer_for() -> None:
     made, runner = node(), _Runner(SLOW)
     decide: Any = None
 
-    def participant(_node: Any, _runner: Any, decides: Any) -> None:
+    def participant(_node: Any, _runner: Any, decides: Any, **_: Any) -> None:
         nonlocal decide
         decide = decides
 

@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.trainer_node.audit.runs import opened, publish
-from tests.trainer_node.desk import REFEREE, challenged, new_runner, rules, until
+from tests.trainer_node.desk import challenged, new_runner, rules, until
+from tests.trainer_node.roles.member import member
 from tests.trainer_node.slow import Hand, slow_server
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
@@ -24,8 +24,6 @@ from trainer_node.roles.sampling.budget import Means
 from trainer_node.roles.sampling.checks import Plan
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import Sampler
-from trainer_node.settings.extent import Mode
-from trainer_node.settings.settings import load_settings
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 from trainer_node.work.processors import Processors
@@ -113,18 +111,7 @@ def test_what_is_staked_in_a_job_is_divided_among_its_living_roots() -> None:
 
 def a_sampler(siege: Siege, folder: Path) -> Sampler:
     """Return a sampler that draws every interval."""
-    node: Any = SimpleNamespace(
-        settings=load_settings(chain_id=31337, data_dir=folder, mode=Mode.CHALLENGE, check="sample:1"),
-        address="0x" + "aa" * 20,
-        client=SimpleNamespace(
-            deployment=SimpleNamespace(referee=REFEREE),
-            snapshot=lambda: SimpleNamespace(commit_age=lambda: 1),
-        ),
-        reserve=SimpleNamespace(jobs=frozenset),
-        duties=SimpleNamespace(refuses=lambda *_: None),
-        spare=lambda _=0: 10**30,
-    )
-    return Sampler(node, siege.node)
+    return Sampler(member(folder, check="sample:1"), siege.node)
 
 
 def test_a_job_is_checked_whatever_else_is_posted(
