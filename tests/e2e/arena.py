@@ -270,6 +270,7 @@ class Arena:
         )
         if empty and (known := _DEPLOYED.get((client.address, chain_id))):
             assert rpc(RPCEndpoint("anvil_loadState"), [known[0]])["result"] is True
+            self._folder.mkdir(parents=True, exist_ok=True)
             self._deployment.write_text(known[1])
             return
         deploy(self.web3, client, self._deployment, PARAMETERS, chain_id=chain_id)
