@@ -68,10 +68,14 @@ def problems(document: str) -> list[str]:
     found = []
     for drawing in drawings:
         above: list[tuple[int, str]] = []
+        before = ""
         for line in filter(str.strip, drawing.splitlines()):
             depth, path = len(line) - len(line.lstrip()), line.split()[0]
             while above and above[-1][0] >= depth:
                 above.pop()
+            if line == before:
+                found.append(f"{path} is drawn twice in a row")
+            before = line
             if not (ROOT / path).is_file():
                 found.append(f"{path} does not exist")
                 continue

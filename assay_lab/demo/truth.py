@@ -12,12 +12,12 @@ from referee_py.errors import Unavailable
 from referee_py.execute import Backend, Run
 from referee_py.rounding.log_source import DryRunLogs, LogSource
 from trainer_node.chain import ChainClient, JobView
+from trainer_node.compute.lanes import Lanes
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.run.log_sources import FetchedLogs, step_limit
 from trainer_node.run.modes import backend_here
 from trainer_node.storage.store import Store
-from trainer_node.work.lanes import Lanes
 
 EVALUATOR = "numpy"
 _MAX_BYTES = 1 << 30

@@ -26,6 +26,8 @@ from tests.e2e.arena import REWARD, STAKE, Arena
 from tests.e2e.test_disputes import honest_root
 from trainer_node.chain import JobView, TransactionManager
 from trainer_node.client.posting import Offer, post_job
+from trainer_node.compute.job_runner import JobRunner
+from trainer_node.compute.packages import Work
 from trainer_node.daemon.loop import Loop
 from trainer_node.daemon.open_runner import open_runner
 from trainer_node.daemon.service import Daemon, Service, open_daemon
@@ -37,8 +39,6 @@ from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.roles.challenger import challenger
 from trainer_node.settings.extent import Mode
 from trainer_node.storage.store import Store
-from trainer_node.work.job_runner import JobRunner
-from trainer_node.work.packages import Work
 
 HOUR = 3600
 TIME_STEP_S = 60

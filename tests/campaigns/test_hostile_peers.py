@@ -21,6 +21,8 @@ from referee_py.errors import InvalidInput, Unavailable
 from referee_py.rounding.step_log import StepLog
 from tests.referee_py.rounding.logs import node_log
 from tests.trainer_node.desk import ENOUGH, PROGRAM, honest_run, job, put_package, runner
+from trainer_node.compute import outcomes
+from trainer_node.compute.job_runner import JobRunner
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.network.peer_costs import Peers
@@ -29,8 +31,6 @@ from trainer_node.observe.problems import Problems
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work import outcomes
-from trainer_node.work.job_runner import JobRunner
 
 from .hostile import BYTES, MIB, WAYS, HostileServer, fields
 

@@ -38,6 +38,7 @@ from trainer_node.chain import (
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.chain.retrace import retrace
 from trainer_node.client.posting import Offer, post_job
+from trainer_node.compute.job_runner import JobRunner
 from trainer_node.daemon.keys import create_key
 from trainer_node.daemon.loop import Loop
 from trainer_node.daemon.open_runner import open_runner
@@ -55,7 +56,6 @@ from trainer_node.settings.extent import Mode
 from trainer_node.settings.settings import load_settings
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work.job_runner import JobRunner
 
 PERIOD_S = 600
 CLOCK_S = 600

@@ -22,12 +22,12 @@ from tests.support.slow_run import ticking
 from trainer_node.chain import Call, JobView, TransactionManager
 from trainer_node.chain.codec.availability import Ledger, close_call, request_call
 from trainer_node.client.posting import Offer
+from trainer_node.compute import run_execution
+from trainer_node.compute.job_runner import JobRunner
 from trainer_node.daemon.open_runner import open_runner
 from trainer_node.daemon.service import Daemon
 from trainer_node.run import cost_estimate
 from trainer_node.run.cost_estimate import CostEstimate
-from trainer_node.work import run_execution
-from trainer_node.work.job_runner import JobRunner
 
 from .arena import STAKE, TIME_STEP_S, Arena, transactions
 

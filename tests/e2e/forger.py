@@ -23,11 +23,11 @@ from referee_py.rounding.rounded_output import Evaluated
 from referee_py.rounding.step_log import NodeLog
 from tests.conftest import Anvil
 from trainer_node.chain import JobView
+from trainer_node.compute.job_runner import JobRunner
 from trainer_node.daemon.service import Daemon
 from trainer_node.local.bundle import Bundle
 from trainer_node.run.devices import evaluator_of
 from trainer_node.run.modes import backend_of
-from trainer_node.work.job_runner import JobRunner
 
 from .arena import Arena
 from .brink import PLAIN

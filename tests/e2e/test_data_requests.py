@@ -37,7 +37,7 @@ SPARSE, PRICE = Rounding(32), 10**9
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer_node.work.outcomes.RETRY_S", 0.01)
+    monkeypatch.setattr("trainer_node.compute.outcomes.RETRY_S", 0.01)
 
 
 class WithholdingArena(ForgersArena):

@@ -170,7 +170,7 @@ def bad_servers() -> list[Any]:
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer_node.work.outcomes.RETRY_S", 0.01)
+    monkeypatch.setattr("trainer_node.compute.outcomes.RETRY_S", 0.01)
 
 
 @pytest.mark.usefixtures("_impatient")

@@ -51,7 +51,7 @@ def test_a_sampler_that_has_refuted_a_lie_claims_the_right_root_before_a_late_on
 ) -> None:
     """The sampler finds the trainer's lie in what it is served. Whoever knows the right root only when the second one
     turns out to be withheld cannot claim it any more."""
-    monkeypatch.setattr("trainer_node.work.outcomes.RETRY_S", 0.001)
+    monkeypatch.setattr("trainer_node.compute.outcomes.RETRY_S", 0.001)
     with Arena.sampled(anvil, tmp_path, bundle, check=check) as arena:
         while not (job := arena.client.snapshot().job(arena.job_id)).claims:
             arena.turn()

@@ -18,13 +18,13 @@ from referee_py.execute import RunClaim
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.chain import JobPhase
+from trainer_node.compute.job_runner import JobRunner
 from trainer_node.daemon.open_runner import open_runner
 from trainer_node.daemon.service import Daemon
 from trainer_node.local.bundle import Bundle
 from trainer_node.roles.sampling.checks import Plan
 from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.run.replay import Replay
-from trainer_node.work.job_runner import JobRunner
 
 from .arena import STAKE, Arena
 from .slow import SlowServer

@@ -92,7 +92,7 @@ def test_a_sampler_whom_nobody_serves_replays_the_whole_job(
 ) -> None:
     """A claimant who serves nothing would never be found out by parts. The sampler claims the right root, and is not
     confused by a restart."""
-    monkeypatch.setattr("trainer_node.work.outcomes.RETRY_S", 0.001)
+    monkeypatch.setattr("trainer_node.compute.outcomes.RETRY_S", 0.001)
     with Arena.sampled(anvil, tmp_path, bundle, serve=False, check="sample:0.5") as arena:
         while not (job := arena.client.snapshot().job(arena.job_id)).open_matches:
             arena.turn()

@@ -11,11 +11,11 @@ from web3 import Web3
 from tests.campaigns.proxy import FaultProxy
 from tests.conftest import Anvil
 from trainer_node.chain import connect
+from trainer_node.compute import outcomes
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.roles.verifier import Verifier
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work import outcomes
 
 from .chain.liar import Liar
 from .chain.outbox_bench import Bench

@@ -20,6 +20,7 @@ from referee_py.program import Program
 from referee_py.program.terms import Terms
 from tests.referee_py.program import tiny
 from trainer_node.chain import Call, ClaimView, Group, JobPhase, JobView
+from trainer_node.compute.job_runner import JobRunner
 from trainer_node.daemon.due import Due
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import Fetcher
@@ -33,7 +34,6 @@ from trainer_node.storage.disk import Ballast
 from trainer_node.storage.disk_keeper import Keeper
 from trainer_node.storage.retention import Policy
 from trainer_node.storage.store import Store
-from trainer_node.work.job_runner import JobRunner
 
 PROGRAM = tiny.program()
 STRIDES = (4, 2, 1)

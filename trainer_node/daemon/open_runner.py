@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 from referee_py.rounding.thresholds import fixed
 
+from ..compute.job_runner import JobRunner
 from ..rounded.calibration import Calibration
 from ..run.devices import evaluator_of
 from ..run.modes import backend_of
 from ..run.replay import Replay
-from ..work.job_runner import JobRunner
 from .service import Daemon
 
 

@@ -90,14 +90,14 @@ OF_DISPUTES = (
         "a match that ends in a hearing",
         "computed once; the last four wait in memory for room",
         "a stake",
-        "N/work/test_lacking_states.py::test_each_round_of_a_hearing_on_a_full_disk_computes_nothing",
+        "N/compute/test_lacking_states.py::test_each_round_of_a_hearing_on_a_full_disk_computes_nothing",
     ),
     Work(
         "states in memory where the disk has none",
         "matches and requests on a full disk",
         "two for disputes, one for answers; each part of a dispute continues from there",
         "a stake; the deposits",
-        "N/work/test_lacking_states.py::test_what_is_requested_does_not_take_the_place_of_what_a_dispute_has_reached",
+        "N/compute/test_lacking_states.py::test_what_is_requested_does_not_take_the_place_of_what_a_dispute_has_reached",
     ),
     Work(
         "computing the moves of a match",
@@ -170,7 +170,7 @@ OF_DISPUTES = (
         "a hearing of a stranger",
         "8 lanes, in turns; 8 more that can only compute, and 4 lanes of their own for hearings that hold our bond",
         "the stakes of a match",
-        "N/work/test_lanes.py::test_what_computes_keeps_no_lane_after_its_turn_and_there_is_an_end_to_it",
+        "N/compute/test_lanes.py::test_what_computes_keeps_no_lane_after_its_turn_and_there_is_an_end_to_it",
     ),
     Work(
         "inputs of judgements in memory",

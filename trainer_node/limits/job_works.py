@@ -71,7 +71,7 @@ OF_JOBS = (
         "not begun where it takes longer than its turn at a rate that this machine stays below; one that is over its "
         "time all the same is passed by the next, 2 of them at once, and by all whose operators are sure to be short",
         "the gas of posting",
-        "N/work/test_long_operators.py::test_a_job_is_measured_beside_operators_that_go_on_for_days",
+        "N/compute/test_long_operators.py::test_a_job_is_measured_beside_operators_that_go_on_for_days",
     ),
     Work(
         "jobs that name a program which we have run",
@@ -79,7 +79,7 @@ OF_JOBS = (
         "turns and budgets as for any program; two threads for runs of theirs that come back from the disk; what we "
         "have staked on has threads of its own",
         "the gas of posting",
-        "N/work/test_own_jobs.py::test_runs_of_strangers_that_come_back_from_the_disk_are_not_before_ours",
+        "N/compute/test_own_jobs.py::test_runs_of_strangers_that_come_back_from_the_disk_are_not_before_ours",
     ),
     Work(
         "reading a program file",
@@ -140,7 +140,7 @@ OF_JOBS = (
         "claims in posted jobs, a thread for each root",
         "a step goes once through those that wait, and wakes the one that is due",
         "the gas of posting, and a stake that comes back where the claim is right",
-        "N/work/test_processors.py::test_a_step_looks_once_at_each_that_waits_and_wakes_the_one_that_is_due",
+        "N/compute/test_processors.py::test_a_step_looks_once_at_each_that_waits_and_wakes_the_one_that_is_due",
     ),
     Work(
         "roots whose data have come, in threads and in memory",
@@ -165,7 +165,7 @@ OF_JOBS = (
         "first; 4 of strangers are in progress, and each takes from another what that other takes itself, times the "
         "stakes as above, and 120 s for its place",
         "the gas of posting, and a stake that comes back where the claim is right",
-        "N/work/test_runs.py::test_a_strangers_run_of_days_keeps_no_other_job_waiting",
+        "N/compute/test_runs.py::test_a_strangers_run_of_days_keeps_no_other_job_waiting",
     ),
     Work(
         "waiting for memory",
@@ -195,7 +195,7 @@ OF_JOBS = (
         "claimants who serve slowly",
         "8 lanes for turns of each length, one work for each root",
         "the gas of posting, and a stake",
-        "N/work/test_lanes.py::test_nobody_waits_behind_a_turn_that_is_longer_than_his_own",
+        "N/compute/test_lanes.py::test_nobody_waits_behind_a_turn_that_is_longer_than_his_own",
     ),
     Work(
         "data that wait for the replay of their intervals",
@@ -211,7 +211,7 @@ OF_JOBS = (
         "five looks per second, however many works ask, and one for each that comes or ends; each covers all that "
         "wait once, and once more for each turn that ends",
         "the gas of posting",
-        "N/work/test_lanes.py::test_looks_do_not_grow_with_the_works_that_ask",
+        "N/compute/test_lanes.py::test_looks_do_not_grow_with_the_works_that_ask",
     ),
     Work(
         "serving artifacts",

@@ -134,7 +134,7 @@ WAITS = (
         PACKAGE,
         "the training period, counted while it is fetched",
         "declined before staking; the client's servers are blamed for the seconds",
-        "N/work/test_decoys.py::test_a_package_that_comes_right_and_too_slowly_is_left_before_a_stake",
+        "N/compute/test_decoys.py::test_a_package_that_comes_right_and_too_slowly_is_left_before_a_stake",
     ),
     Wait(
         "a job's package, for a challenger",
@@ -142,7 +142,7 @@ WAITS = (
         PACKAGE,
         "the challenge period, counted while it is fetched",
         "declined before staking",
-        "N/work/test_decoys.py::test_a_challenger_has_a_share_of_the_challenge_period",
+        "N/compute/test_decoys.py::test_a_challenger_has_a_share_of_the_challenge_period",
     ),
     Wait(
         "a lane for a stranger's package",
@@ -151,7 +151,7 @@ WAITS = (
         f"the period that it serves, and {TURN_S:g} s for each {LANES} of them; each later turn is twice as long, and "
         "has lanes of its own",
         "the lane goes to the next; what has come stays on disk",
-        "N/work/test_decoys.py::test_decoys_that_stall_hold_a_lane_for_one_turn",
+        "N/compute/test_decoys.py::test_decoys_that_stall_hold_a_lane_for_one_turn",
     ),
     # ---------------------------------------------------------------- a followed run
     Wait(
@@ -226,7 +226,7 @@ WAITS = (
         LANE,
         "the verdict period of the one that waits",
         "the slow one gives up its lane; what has come stays on disk",
-        "N/work/test_lanes.py::test_who_waits_has_a_lane_after_a_share_of_its_own_period",
+        "N/compute/test_lanes.py::test_who_waits_has_a_lane_after_a_share_of_its_own_period",
     ),
     Wait(
         "a lane for a defence of our bond",

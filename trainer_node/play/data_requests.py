@@ -22,12 +22,12 @@ from ..chain import Call, Contracts, JobPhase, JobView, Receipt, Snapshot, Trans
 from ..chain.codec.availability import Ledger, OpenRequest, close_call, request_call
 from ..chain.fees import next_base_fee
 from ..chain.outbox import Value
+from ..compute.job_runner import JobRunner
 from ..daemon.due import Due
 from ..reason import Reason
 from ..run.onchain_logs import Shown
 from ..stake.gas_patience import NONE, Patience, Slack
 from ..stake.judge import JobJudge
-from ..work.job_runner import JobRunner
 
 LEAST_WEI = 10**18 // 2
 """Limit of the cost of any job's logs, unless the settings say otherwise: half an ether."""

@@ -19,6 +19,7 @@ from referee_py.panel.state import Submission
 from referee_py.trial.solver import Operator
 
 from ..chain import Group, HearingInfo, JobView, MatchInfo, Snapshot
+from ..compute.job_runner import JobRunner
 from ..daemon.due import Due
 from ..daemon.helping import helping
 from ..daemon.loop import Turn
@@ -28,7 +29,6 @@ from ..run.refutation import Refuted
 from ..run.replay import Replay
 from ..stake.gas_patience import NONE, Patience
 from ..stake.min_stake import TRIAL_MOVES, match_moves
-from ..work.job_runner import JobRunner
 from .actions import seats, stands_for
 from .hearings import HearingPlayer
 from .matches import MatchPlayer

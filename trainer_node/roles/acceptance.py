@@ -23,6 +23,7 @@ from functools import cached_property
 
 from ..chain import JobView
 from ..chain.codec.watch import PoolInfo
+from ..compute.job_runner import JobRunner
 from ..daemon.service import Daemon
 from ..play.verdicts import Judged, Signed
 from ..reason import Reason
@@ -43,7 +44,6 @@ from ..stake.funds import kept_to_watch, offer, quarrel, too_little, too_poor, u
 from ..stake.judge import LEFT, NOT_KNOWN, JobJudge, Reasons, first
 from ..stake.min_stake import TRIAL_MOVES
 from ..stake.policy import crowded, too_dear, too_long, too_much, too_uncertain, underpaid, unwanted
-from ..work.job_runner import JobRunner
 
 SLOT_MOVES = 2
 """Number of transactions to take a slot and to commit."""

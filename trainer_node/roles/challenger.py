@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import repops
 
+from ..compute.job_runner import JobRunner
 from ..daemon.loop import Loop
 from ..daemon.open_runner import open_runner
 from ..daemon.service import Daemon, Service, open_daemon
 from ..run.replay import Replay
 from ..settings.extent import Mode
 from ..settings.settings import Settings
-from ..work.job_runner import JobRunner
 from .acceptance import Acceptance
 from .participant import Participant
 from .sampling.sampler import run_sampler

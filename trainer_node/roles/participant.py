@@ -16,6 +16,7 @@ from referee_py.errors import AssayError
 from referee_py.execute import RunClaim
 
 from ..chain import ClaimView, HearingInfo, JobView, Snapshot, TransactionManager
+from ..compute.job_runner import JobRunner
 from ..daemon.due import Due
 from ..daemon.loop import Role, Turn, raising
 from ..daemon.service import Daemon
@@ -33,7 +34,6 @@ from ..play.open_duties import Undone
 from ..run.refutation import Refuted
 from ..stake.funds import kept, kept_to_watch, living_stakes, quarrel_gas
 from ..storage.resting_states import Found
-from ..work.job_runner import JobRunner
 from .watcher import Watcher
 
 _log = structlog.get_logger(__name__)

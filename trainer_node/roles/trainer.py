@@ -7,13 +7,13 @@ import repops
 from referee_py.execute import RunClaim
 
 from ..chain import JobPhase, JobView
+from ..compute.job_runner import JobRunner
 from ..daemon.loop import Loop
 from ..daemon.open_runner import open_runner
 from ..daemon.service import Daemon, Service, open_daemon
 from ..play.actions import JobAction, trainer_actions
 from ..run.replay import Replay
 from ..settings.settings import Settings
-from ..work.job_runner import JobRunner
 from .acceptance import Acceptance
 from .participant import Participant
 

@@ -22,6 +22,7 @@ from referee_py.trial.solver import Operator
 
 from ..chain import Call, HearingInfo, JobView, Snapshot
 from ..chain.codec.hearing import hearing_call
+from ..compute.lanes import Lanes
 from ..daemon.due import Due
 from ..daemon.loop import Loop, Role, Turn, raising
 from ..daemon.service import Daemon, Service, open_daemon
@@ -41,7 +42,6 @@ from ..stake.duty_book import BondBook
 from ..stake.funds import trial_wei
 from ..stake.judge import first
 from ..storage.refused_by_disk import Memory
-from ..work.lanes import Lanes
 from .acceptance import signature
 
 DEFENCE_LANES = 4

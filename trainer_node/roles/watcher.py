@@ -13,12 +13,12 @@ import structlog
 from referee_py.watch import WatcherState, watch_commitment
 
 from ..chain import Call, JobPhase, JobView, Snapshot, TransactionManager
+from ..compute.job_runner import JobRunner
 from ..daemon.due import Due
 from ..daemon.service import Daemon
 from ..play.ends import Ends
 from ..play.salts import Salts
 from ..stake.funds import kept_to_watch
-from ..work.job_runner import JobRunner
 from .acceptance import Acceptance
 
 _log = structlog.get_logger(__name__)

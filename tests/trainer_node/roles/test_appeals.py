@@ -159,7 +159,7 @@ def test_a_node_measures_the_processor_where_its_runs_compute_elsewhere(
 ) -> None:
     executed: list[str] = []
     monkeypatch.setattr(
-        "trainer_node.work.run_execution.execute_right", lambda node, *_: executed.append(node.name)
+        "trainer_node.compute.run_execution.execute_right", lambda node, *_: executed.append(node.name)
     )
     database = Database(None)
     with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database, alike=alike) as works:

@@ -15,6 +15,7 @@ from eth_utils.address import to_checksum_address
 from tests.trainer_node.desk import challenged, keeper_of, new_runner, rules, serving, until
 from tests.trainer_node.roles.member import ME, YEARS, member
 from trainer_node.chain import ClaimView, JobView
+from trainer_node.compute.job_runner import JobRunner
 from trainer_node.roles.acceptance import Acceptance, never
 from trainer_node.roles.whole_runs import WholeRuns
 from trainer_node.run.cost_estimate import CostEstimate
@@ -24,7 +25,6 @@ from trainer_node.stake.judge import first
 from trainer_node.storage.database import Database
 from trainer_node.storage.disk_keeper import Keeper
 from trainer_node.storage.store import Store
-from trainer_node.work.job_runner import JobRunner
 
 DAY = 24 * 3600
 CLIENT = to_checksum_address("0x" + "cc" * 20)

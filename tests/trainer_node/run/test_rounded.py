@@ -270,7 +270,7 @@ def test_whoever_has_claimed_since_may_serve_the_logs(
     other_database: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("trainer_node.work.outcomes.RETRY_S", 0.01)
+    monkeypatch.setattr("trainer_node.compute.outcomes.RETRY_S", 0.01)
     with runner(tmp_path / "elsewhere", database) as works:
         claim = until(lambda: works.train(posted.view()))
     alone = posted.view(claim.logs, "http://127.0.0.1:9")
@@ -292,7 +292,7 @@ def test_logs_that_nobody_serves_are_asked_for_again(
     other_database: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("trainer_node.work.outcomes.RETRY_S", 0.01)
+    monkeypatch.setattr("trainer_node.compute.outcomes.RETRY_S", 0.01)
     with runner(tmp_path / "elsewhere", database) as works:
         claim = until(lambda: works.train(posted.view()))
     with (
@@ -337,7 +337,7 @@ def test_a_forged_entry_is_named_in_the_log_of_events(
 def test_a_flood_of_forged_entries_is_told_of_in_few_words(
     posted: Posted, tmp_path: Path, other_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainer_node.work.run_execution.MAX_LOGGED", 3)
+    monkeypatch.setattr("trainer_node.compute.run_execution.MAX_LOGGED", 3)
     honest, liar = Trainer(tmp_path / "honest"), Trainer(tmp_path / "node")
     honest.replay().train()
     for step in range(1, STEPS + 1):

@@ -22,6 +22,8 @@ from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, f32_bits
 from trainer_node.chain import JobView
 from trainer_node.chain.codec.availability import Ledger
+from trainer_node.compute.job_runner import JobRunner
+from trainer_node.compute.processors import Share
 from trainer_node.errors import DiskFull, LogsLate, MemoryShort
 from trainer_node.limits.waits import logs_s
 from trainer_node.play.data_requests import DataRequester
@@ -29,8 +31,6 @@ from trainer_node.run.onchain_logs import Shown
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work.job_runner import JobRunner
-from trainer_node.work.processors import Share
 
 from .. import near
 from ..desk import Sent, runner, until

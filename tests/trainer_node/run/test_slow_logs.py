@@ -14,6 +14,8 @@ import pytest
 from referee_py.errors import Unavailable
 from referee_py.execute import RunClaim
 from trainer_node.chain import ClaimView, JobPhase, JobView
+from trainer_node.compute import job_runner, outcomes
+from trainer_node.compute.lanes import Lanes
 from trainer_node.limits.waits import TURN_S, logs_s, retry_s
 from trainer_node.network.budget import Budget
 from trainer_node.network.fetcher import PARALLEL, Fetcher
@@ -22,8 +24,6 @@ from trainer_node.run.log_sources import STARVED_AFTER, WINDOW, FetchedLogs
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work import job_runner, outcomes
-from trainer_node.work.lanes import Lanes
 
 from .. import near
 from ..desk import job, put_package, runner, until

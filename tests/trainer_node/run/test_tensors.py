@@ -11,13 +11,13 @@ import pytest
 
 from referee_py.errors import Unavailable
 from trainer_node.chain import JobPhase
+from trainer_node.compute.job_runner import JobRunner
 from trainer_node.errors import MemoryShort
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.run.package import memory_needed, takes
 from trainer_node.run.tensors import ASKED_S, MEANT_S, Takes, Tensors
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work.job_runner import JobRunner
 
 from .. import wide
 from ..desk import runner, until

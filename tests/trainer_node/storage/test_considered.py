@@ -24,6 +24,7 @@ from tests.trainer_node.desk import (
 )
 from tests.trainer_node.slow import Hand, slow_server
 from trainer_node.chain import JobView
+from trainer_node.compute.job_runner import JobRunner
 from trainer_node.storage import freeable, retention
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
@@ -32,7 +33,6 @@ from trainer_node.storage.disk_estimate import Needs, needs_of
 from trainer_node.storage.freeable import FreeableBytes
 from trainer_node.storage.retention import URGENT_GRACE_S, Policy, Retention, usage
 from trainer_node.storage.store import Store
-from trainer_node.work.job_runner import JobRunner
 
 DAY = 24 * 3600
 MINUTES = 600.0

@@ -12,6 +12,9 @@ import structlog
 
 from trainer_node.chain import ClaimView, JobPhase, JobView
 from trainer_node.chain.codec.job import Group
+from trainer_node.compute.job_runner import JobRunner
+from trainer_node.compute.mending import MEND_S
+from trainer_node.compute.processors import Share
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFull, RoomKept
 from trainer_node.observe.problems import Problems
@@ -23,9 +26,6 @@ from trainer_node.storage.database import Database
 from trainer_node.storage.disk_estimate import Needs
 from trainer_node.storage.disk_keeper import Keeper
 from trainer_node.storage.store import Store
-from trainer_node.work.job_runner import JobRunner
-from trainer_node.work.mending import MEND_S
-from trainer_node.work.processors import Share
 
 from ..desk import REFEREE, honest_run, job, keeper_of, runner, serving, until
 from ..slow import Hand

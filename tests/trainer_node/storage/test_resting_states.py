@@ -18,6 +18,8 @@ from tests.trainer_node.desk import challenged, keeper_of, new_runner, rules, un
 from tests.trainer_node.roles.member import member
 from tests.trainer_node.slow import Hand, slow_server
 from trainer_node.chain import JobView
+from trainer_node.compute.job_runner import JobRunner
+from trainer_node.compute.mending import MEND_S
 from trainer_node.roles.acceptance import Acceptance
 from trainer_node.roles.whole_runs import WholeRuns
 from trainer_node.run.checkpoints import StoredCheckpoints
@@ -31,8 +33,6 @@ from trainer_node.storage.disk_keeper import FITTED_S
 from trainer_node.storage.resting_states import Found
 from trainer_node.storage.retention import URGENT_GRACE_S
 from trainer_node.storage.store import Store
-from trainer_node.work.job_runner import JobRunner
-from trainer_node.work.mending import MEND_S
 
 from .test_considered import ASKED, Disk, disk  # noqa: F401
 

@@ -23,8 +23,8 @@ from typing import Any
 
 from referee_py.errors import Unavailable
 
+from ...compute.lanes import Turn
 from ...run.replay import Interrupted
-from ...work.lanes import Turn
 from .interval_run import Part
 
 AHEAD = 1024

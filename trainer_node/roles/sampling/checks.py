@@ -15,9 +15,9 @@ import repops
 from referee_py.errors import AssayError
 
 from ...audit.claimed import Source
+from ...compute.processors import Share
 from ...errors import Malformed
 from ...run.refutation import Refuted
-from ...work.processors import Share
 from .budget import ChainClock
 from .interval_run import Part
 

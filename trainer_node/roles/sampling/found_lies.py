@@ -18,10 +18,10 @@ from referee_py.execute import RunClaim
 
 from ...chain import JobView
 from ...chain.threads import Threads
+from ...compute.packages import Lost
 from ...run.refutation import Refuted
 from ...run.replay import Replay
 from ...run.tensors import WHOLE
-from ...work.packages import Lost
 from .checks import Checks, Plan, Root
 from .interval import IntervalRunner, Task
 from .interval_run import Part

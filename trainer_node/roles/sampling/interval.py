@@ -26,16 +26,16 @@ from referee_py.errors import Unavailable
 from ...audit.claimed import ClaimedRun, Served
 from ...audit.interval import Auditor
 from ...chain import Group, JobView
+from ...compute.job_runner import JobRunner
+from ...compute.lanes import Turn
+from ...compute.packages import Work
+from ...compute.processors import Processors
 from ...errors import DiskFailed, Malformed
 from ...limits.waits import staked_s
 from ...network.budget import Until
 from ...run.cost_estimate import MARGIN
 from ...run.refutation import Refuted
 from ...run.replay import Interrupted
-from ...work.job_runner import JobRunner
-from ...work.lanes import Turn
-from ...work.packages import Work
-from ...work.processors import Processors
 from .budget import Means, data_s
 from .checks import BudgetSpent, Checks, Meter, Plan, Root, provable
 from .decide import claimable_s

@@ -29,13 +29,13 @@ from referee_py.execute import RunClaim
 
 from ...audit.interval import Auditor
 from ...chain import Group, JobView
+from ...compute.lanes import Lanes, Turn
+from ...compute.outcomes import delay_s
+from ...compute.packages import Lost
 from ...errors import DiskFailed, MemoryShort
 from ...limits.waits import LANES, TURN_S
 from ...run.refutation import Refuted
 from ...run.replay import Interrupted
-from ...work.lanes import Lanes, Turn
-from ...work.outcomes import delay_s
-from ...work.packages import Lost
 from .beside import Beside, Judge
 from .budget import ChainClock
 from .checks import BudgetSpent, Checks, Meter, Root

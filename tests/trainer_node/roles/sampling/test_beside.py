@@ -23,6 +23,7 @@ from tests.trainer_node.slow import Hand, SlowServer, slow_server
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.compute.lanes import Lanes, Turn
 from trainer_node.errors import DiskFailed
 from trainer_node.limits.waits import LANE
 from trainer_node.network.fetcher import Fetcher
@@ -33,7 +34,6 @@ from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work.lanes import Lanes, Turn
 
 from .test_runner import Wanted
 

@@ -15,6 +15,7 @@ import pytest
 from referee_py.errors import Unavailable
 from tests.trainer_node.audit.runs import opened, publish
 from trainer_node.audit.interval import Auditor, computes
+from trainer_node.compute.packages import Work
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFailed
 from trainer_node.roles.sampling.budget import ChainClock, Means
@@ -25,7 +26,6 @@ from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.run.refutation import Refuted
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.store_files import path_of
-from trainer_node.work.packages import Work
 
 NOTHING: Any = None
 HOUR = 3600

@@ -20,6 +20,7 @@ from tests.trainer_node.slow import Hand, slow_server
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import JobView
+from trainer_node.compute.processors import Processors
 from trainer_node.limits.waits import LANES
 from trainer_node.roles.sampling.budget import Means
 from trainer_node.roles.sampling.checks import Plan
@@ -27,7 +28,6 @@ from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import Sampler
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work.processors import Processors
 
 from .test_runner import Wanted
 from .test_siege import INTERVAL, Siege, siege

@@ -21,6 +21,9 @@ from tests.trainer_node.slow import Hand, SlowServer, slow_server
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import JobView
+from trainer_node.compute.lanes import Lanes, Turn
+from trainer_node.compute.outcomes import RETRY_S
+from trainer_node.compute.processors import Share
 from trainer_node.limits.waits import LANE, LANES, TURN_S, retry_s, staked_s
 from trainer_node.roles.sampling.budget import ChainClock
 from trainer_node.roles.sampling.checks import Checks
@@ -33,9 +36,6 @@ from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 from trainer_node.storage.store_files import path_of
-from trainer_node.work.lanes import Lanes, Turn
-from trainer_node.work.outcomes import RETRY_S
-from trainer_node.work.processors import Share
 
 from .test_runner import Wanted
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from referee_py.errors import Unavailable
+from trainer_node.compute.lanes import Lanes, Turn, turn_s
 from trainer_node.limits.waits import LANE, TURN_S, later_turn_s
-from trainer_node.work.lanes import Lanes, Turn, turn_s
 
 from ..desk import until
 
@@ -284,7 +284,7 @@ def test_looks_do_not_grow_with_the_works_that_ask(room: Room, monkeypatch: pyte
         reckoned.append(len(waiting))
         return turn_s(began, waiting, lanes)
 
-    monkeypatch.setattr("trainer_node.work.lanes.turn_s", counted)
+    monkeypatch.setattr("trainer_node.compute.lanes.turn_s", counted)
     for _ in range(100):
         for turn in turns:
             assert turn is not None

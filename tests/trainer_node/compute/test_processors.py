@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from trainer_node.work.processors import Processors, Share
+from trainer_node.compute.processors import Processors, Share
 
 from ..desk import until
 from ..slow import Hand

@@ -14,13 +14,13 @@ import repops
 
 from referee_py.program.terms import Terms
 from trainer_node.chain import JobPhase
+from trainer_node.compute import packages, run_execution
+from trainer_node.compute.processors import Share
+from trainer_node.compute.run_execution import reports
 from trainer_node.limits.waits import again_s
 from trainer_node.run.cost_estimate import measure
 from trainer_node.stake.deadlines import too_slow
 from trainer_node.storage.database import Database
-from trainer_node.work import packages, run_execution
-from trainer_node.work.processors import Share
-from trainer_node.work.run_execution import reports
 
 from ..desk import PROGRAM, TERMS, honest_run, job, rules, runner, serving, until
 from ..held import Held

@@ -18,6 +18,8 @@ from referee_py.program import Program, SlotSource, TensorDescriptor
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, f32_bits, slot
 from tests.support.small_disk import Refusal
+from trainer_node.compute.job_runner import JobRunner
+from trainer_node.compute.mending import MEND_S
 from trainer_node.observe.metrics import Metrics
 from trainer_node.observe.problems import Problems
 from trainer_node.run.checkpoints import StoredCheckpoints
@@ -27,8 +29,6 @@ from trainer_node.run.tensors import Takes
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work.job_runner import JobRunner
-from trainer_node.work.mending import MEND_S
 
 from ..desk import STRIDES, TERMS, honest_run, job, runner, serving, until
 from ..slow import Hand

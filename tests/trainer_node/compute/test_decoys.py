@@ -12,11 +12,11 @@ import pytest
 
 from referee_py.errors import Unavailable
 from trainer_node.chain import JobPhase
+from trainer_node.compute.ordered import Ordered
 from trainer_node.limits.waits import LANES, TURN_S, behind_s, package_s
 from trainer_node.network.budget import Budget
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work.ordered import Ordered
 
 from ..desk import job, put_package, runner, serving, until
 from ..slow import Hand, slow_server

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from trainer_node.chain import JobView
+from trainer_node.compute.job_runner import JobRunner
+from trainer_node.compute.outcomes import MAX_RETRY_S
+from trainer_node.compute.packages import Work
 from trainer_node.limits.waits import LANES, package_s
 from trainer_node.observe.problems import Problems
 from trainer_node.run.cost_estimate import CostEstimate
 from trainer_node.run.package import Package
 from trainer_node.storage.database import Database
-from trainer_node.work.job_runner import JobRunner
-from trainer_node.work.outcomes import MAX_RETRY_S
-from trainer_node.work.packages import Work
 
 from ..desk import TERMS, job, runner, serving, until
 from ..slow import Hand, slow_server

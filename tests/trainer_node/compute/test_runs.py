@@ -13,6 +13,11 @@ import repops
 
 from referee_py.program.terms import Terms
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.compute import runs
+from trainer_node.compute.job_runner import JobRunner
+from trainer_node.compute.outcomes import RETRY_S
+from trainer_node.compute.processors import Share
+from trainer_node.compute.runs import PLACES, SLICE_S, Runs
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.run.checkpoints import StoredCheckpoints
@@ -21,11 +26,6 @@ from trainer_node.run.tensors import Takes
 from trainer_node.stake.deadlines import too_late
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work import runs
-from trainer_node.work.job_runner import JobRunner
-from trainer_node.work.outcomes import RETRY_S
-from trainer_node.work.processors import Share
-from trainer_node.work.runs import PLACES, SLICE_S, Runs
 
 from ..desk import ENOUGH, PROGRAM, honest_run, job, put_package, rules, until
 from ..slow import Hand, slow_server

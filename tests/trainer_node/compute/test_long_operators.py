@@ -19,6 +19,9 @@ from referee_py.program import Kind, Operand, Program, SlotSource, Structure, Te
 from referee_py.program.modes import EXACT, REPOPS_F32
 from referee_py.program.terms import Terms
 from referee_py.program.validate import validate
+from trainer_node.compute import packages
+from trainer_node.compute.ordered import BESIDE, Ordered
+from trainer_node.compute.packages import DRY_RUN_S
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.run.cost_estimate import (
     GPU_RATE,
@@ -32,9 +35,6 @@ from trainer_node.run.cost_estimate import (
 from trainer_node.run.package import Package, check_leaves, check_strides, memory_needed
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work import packages
-from trainer_node.work.ordered import BESIDE, Ordered
-from trainer_node.work.packages import DRY_RUN_S
 
 from ..desk import PROGRAM, job, put_package, runner, until
 from ..slow import Hand
