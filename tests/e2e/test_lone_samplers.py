@@ -13,7 +13,7 @@ from referee_py.commit import Tag, Tree
 from referee_py.execute import Run
 from referee_py.jobs import commitment
 from tests.conftest import Anvil
-from trainer_node.chain import Call, JobPhase, TransactionManager
+from trainer_node.chain import Call, JobPhase, JobView, TransactionManager
 from trainer_node.client.posting import Offer
 from trainer_node.local.bundle import Bundle
 from trainer_node.roles.trainer import trainer
@@ -159,7 +159,11 @@ def test_a_sampler_that_restarts_finds_all_its_refutations_again(
     ) as arena:
         arena.silence_the_first()
         me = arena.address("challenger")
-        while len((job := arena.client.snapshot().job(arena.job_id)).refutations_of(me)) < 2:
+
+        def refutations(job: JobView) -> int:
+            return sum(job.groups[stake.group].refutes is not None for stake in job.stakes_of(me))
+
+        while refutations(job := arena.client.snapshot().job(arena.job_id)) < 2:
             arena.turn()
             assert not job.phase.ended
         arena.restart("challenger")

@@ -164,11 +164,6 @@ class Deployment:
         Path(file.name).replace(path)
 
 
-def deployment_path(chain_id: int, folder: Path = Path("deployments")) -> Path:
-    """Return ``deployments/<chain id>.json``."""
-    return folder / f"{chain_id}.json"
-
-
 def code_hash(web3: Web3, address: str) -> str | None:
     """Return the Keccak-256 of the code at an address, as 0x-hex; None if there is no code."""
     with guarded(f"code of {address}"):

@@ -16,28 +16,43 @@ CONFIRM_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
+class Confirmer:
+    """Asks other endpoints to confirm a look that says that something of ours is over. Nobody waits for it, and a round
+    is short while a clock of ours runs: after a refusal they are asked again `CONFIRM_S` later."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._again_at = clock, float("-inf")
+
+    def refusal(self, snapshot: Snapshot) -> str | None:
+        """Return None if the look is confirmed, else the reason; no words where it is not asked for again yet."""
+        if self._clock() < self._again_at:
+            return ""
+        try:
+            snapshot.confirm()
+        except (RpcUnavailable, RpcCorrupt) as error:
+            self._again_at = self._clock() + CONFIRM_S
+            return str(error)
+        return None
+
+
 class Ends:
     """SAFETY: whoever serves could say once that a job is over, and a stake would be left, with its room, its turns and
     its clock. NOTE: with one endpoint there is nobody to ask, and what it says is so."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._confirm_at = clock, float("-inf")
+        self._confirmer = Confirmer(clock)
         self._believed: set[int] = set()
 
     def believed(self, snapshot: Snapshot, job: int) -> bool:
         """Return whether a job has ended, as the snapshot says. It is asked for once, until the job is back."""
         if job in self._believed:
             return True
-        if self._clock() < self._confirm_at:
-            return False
-        try:
-            snapshot.confirm()
-        except (RpcUnavailable, RpcCorrupt) as error:
-            self._confirm_at = self._clock() + CONFIRM_S
-            _log.warning("job.end_not_confirmed", job=job, reason=str(error))
-            return False
-        self._believed.add(job)
-        return True
+        refusal = self._confirmer.refusal(snapshot)
+        if refusal is None:
+            self._believed.add(job)
+        elif refusal:
+            _log.warning("job.end_not_confirmed", job=job, reason=refusal)
+        return refusal is None
 
     def back(self, job: int) -> None:
         """Note that a job continues, or that nothing of it is kept any more."""

@@ -23,13 +23,9 @@ from referee_py.game.state import Phase
 from referee_py.panel.state import HearingPhase, hearing_id
 
 from ..chain import HearingInfo, JobView, Snapshot
-from ..errors import RpcCorrupt, RpcUnavailable
 from ..ids import whole
 from ..storage.database import Database
-
-CONFIRM_S = 60.0
-"""Seconds after which endpoints that did not confirm an end are asked again. Nobody waits for it, and a round is short
-while a clock of ours runs."""
+from .ends import Confirmer
 
 _log = structlog.get_logger(__name__)
 
@@ -47,12 +43,12 @@ class Undone:
     """The matches and hearings of our account that are not done, by job. ``referee``: the deployment's."""
 
     def __init__(self, database: Database, referee: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._database, self._referee, self._clock = database, referee, clock
+        self._database, self._referee = database, referee
         self._open: dict[int, dict[int, Open]] = {}
         for job, match, heard, absent in database.undone():
             self._open.setdefault(job, {})[match] = Open(heard, absent)
         self._unsaved: set[tuple[int, int]] = set()
-        self._confirm_at = float("-inf")
+        self._confirmer = Confirmer(clock)
 
     def of(self, job: int) -> list[int]:
         """Return the matches of a job that are not known to be done."""
@@ -107,13 +103,10 @@ class Undone:
 
     def _let_go(self, snapshot: Snapshot, job: int, match: int, why: str) -> None:
         # SAFETY: what one endpoint says alone must not end a defence.
-        if self._clock() < self._confirm_at:
-            return
-        try:
-            snapshot.confirm()
-        except (RpcUnavailable, RpcCorrupt) as error:
-            self._confirm_at = self._clock() + CONFIRM_S
-            _log.warning("match.kept", job=job, match=whole(match), reason=str(error))
+        refusal = self._confirmer.refusal(snapshot)
+        if refusal:
+            _log.warning("match.kept", job=job, match=whole(match), reason=refusal)
+        if refusal is not None:
             return
         self._database.drop_undone(job, match)
         self._unsaved.discard((job, match))

@@ -15,7 +15,8 @@ from trainer_node.chain import JobPhase
 from trainer_node.daemon.job_queue import JobQueue
 from trainer_node.errors import DiskFull
 from trainer_node.network.artifact_server import ArtifactServer
-from trainer_node.play.open_duties import CONFIRM_S, Open, Undone, is_done, outlasts_s
+from trainer_node.play.ends import CONFIRM_S
+from trainer_node.play.open_duties import Open, Undone, is_done, outlasts_s
 from trainer_node.roles.verifier import Verifier
 from trainer_node.storage.database import Database
 

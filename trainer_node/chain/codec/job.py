@@ -190,10 +190,6 @@ class JobView(JobTerms):
         """Return the claim of an address; None if it has none. NOTE: a refutation claims nothing."""
         return next((c for c in self.stakes_of(address) if self.groups[c.group].refutes is None), None)
 
-    def refutations_of(self, address: str) -> list[ClaimView]:
-        """Return the refutations of an address, in the order in which they came."""
-        return [c for c in self.stakes_of(address) if self.groups[c.group].refutes is not None]
-
     def stakes_of(self, address: str) -> list[ClaimView]:
         """Return the claim of an address and its refutations, in the order in which they came."""
         return [c for c in self.claims if c.owner.lower() == address.lower()]
