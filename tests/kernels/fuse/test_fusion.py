@@ -300,7 +300,7 @@ def test_unknown_operators_are_refused():
 
 def test_every_composite_stands_in_the_specification():
     section = (
-        (Path(__file__).parents[2] / "docs/opset.md")
+        (Path(__file__).parents[3] / "docs/opset.md")
         .read_text()
         .split("## 10. Composites")[1]
         .split("## 11.")[0]
