@@ -20,7 +20,8 @@ from ..capture.errors import CaptureError, Unsupported
 
 try:
     import onnx
-    from google.protobuf.message import DecodeError
+    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.message import DecodeError, Message
 except ModuleNotFoundError as error:
     raise ConfigError("ONNX files need onnx; install it with: pip install 'assay-referee[onnx]'") from error
 
@@ -75,6 +76,7 @@ def read(path: Path, supported: Callable[[str], bool]) -> Graph:
         model.ParseFromString(data)
     except (DecodeError, RecursionError, ValueError) as error:
         raise CaptureError(f"{path} is not an ONNX model: {error}") from error
+    _check_text(model)
     if not model.graph.node or not model.graph.output:
         raise CaptureError(f"{path} is not an ONNX model: it has no nodes or no outputs")
     opset = _opset(model)
@@ -165,6 +167,21 @@ def _bounded(values: Sequence[Any], where: str) -> tuple[Any, ...]:
             f"{where}: an attribute of {len(values)} values; the limit is {MAX_ATTRIBUTE_VALUES}"
         )
     return tuple(values)
+
+
+def _check_text(model: onnx.ModelProto) -> None:
+    """Check that every name is text. NOTE: ONNX files are proto2, where a parser does not check it and gives bytes."""
+    waiting: list[Message] = [model]
+    while waiting:
+        for kind, value in waiting.pop().ListFields():
+            if kind.type == FieldDescriptor.TYPE_MESSAGE:
+                waiting += [value] if isinstance(value, Message) else value
+            elif kind.type == FieldDescriptor.TYPE_STRING:
+                for text in [value] if isinstance(value, str | bytes) else value:
+                    if isinstance(text, bytes):
+                        raise CaptureError(
+                            f"{kind.full_name} is {text[:80]!r}, which is not text; export the model again"
+                        )
 
 
 def _text(data: bytes, where: str) -> str:

@@ -383,6 +383,16 @@ NETWORK = network()
 GOOD = two(["x", "layer.weight"], ["h"]).SerializeToString()
 
 
+@pytest.mark.parametrize("name", [b"MatMul", b"layer.weight", b"linear", b"y"])
+def test_a_name_that_is_not_text_is_refused(name: bytes, tmp_path: Path) -> None:
+    sent = linear().SerializeToString()
+    assert name in sent
+    path = tmp_path / "model.onnx"
+    path.write_bytes(sent.replace(name, b"\x80" + name[1:]))
+    with pytest.raises(CaptureError, match="not text"):
+        load(path)
+
+
 @settings(deadline=None, max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_models_are_refused_or_run(data: st.DataObject, tmp_path: Path) -> None:
