@@ -15,7 +15,7 @@ from repops.opset import Dtype
 from referee_py.commit import Record
 from referee_py.commit.tensor import LEAF_BYTES, Array
 from referee_py.element import NO_ENTRY, Case, Entry, rule_of
-from referee_py.element.index import digits
+from referee_py.element.positions import digits
 from referee_py.element.scalar import order_key, signed, widened
 from referee_py.errors import InvalidInput, Unavailable
 from referee_py.program import Structure, TensorType

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic_core import from_json
 
 from referee_py.errors import Unavailable
+from trainer_node.audit.address import Address
 from trainer_node.audit.coverage import Coverage, files_in, merge
-from trainer_node.audit.location import Location
 from trainer_node.audit.published import PublishedRun
 from trainer_node.audit.receipt import UNKNOWN
 from trainer_node.local.bundle import Bundle
@@ -42,7 +42,7 @@ class RunPages:
         hosts: frozenset[str] = frozenset(),
     ) -> None:
         self.hosts = hosts
-        location = Location(address)
+        location = Address(address)
         self._address = address
         self._run = PublishedRun(location, Store(cache, sync=False))
         self._coverage = merge(self._run, files_in(receipts)) if receipts else None
@@ -124,7 +124,7 @@ def _differences(coverage: Coverage | None) -> list[tuple[int, str, str]]:
     return found[:100]
 
 
-def _metrics(location: Location) -> list[curve.Series]:
+def _metrics(location: Address) -> list[curve.Series]:
     """Return the published metrics as curves. SAFETY: their publisher may have written anything."""
     try:
         data = location.read(METRICS, MAX_METRICS_BYTES)

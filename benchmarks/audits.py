@@ -34,11 +34,11 @@ from assay_lab.daemons import lying
 from assay_lab.faults import Fault, Lie
 from referee_py.commit import Tag, Tree, tensor_hash
 from referee_py.execute import Run
+from trainer_node.audit.address import Address
 from trainer_node.audit.engine import MAX_REPORT_BYTES, IntervalReport
 from trainer_node.audit.engine_ray import reports_by_ray
 from trainer_node.audit.folder import reports_in
 from trainer_node.audit.interval import Finding, Verdict
-from trainer_node.audit.location import Location
 from trainer_node.audit.pool import Task
 from trainer_node.audit.published import PublishedRun
 from trainer_node.cli.audit import DIFFERS
@@ -238,7 +238,7 @@ def main() -> None:
     with lying_run(bundle, lie, folder) as (opened, replay), tempfile.TemporaryDirectory() as cache:
         interval = -(-step // STRIDES[0])
         opened.show(replay, interval, step, node)
-        run = PublishedRun(Location(str(folder)), Store(Path(cache), sync=False))
+        run = PublishedRun(Address(str(folder)), Store(Path(cache), sync=False))
         if given.ray:
             seconds, found = on_a_cluster(run, folder)
             print(f"two machines, one of them killed: {seconds:.1f} s, load {os.getloadavg()[0]:.1f}")

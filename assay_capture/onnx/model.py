@@ -169,19 +169,15 @@ def _bounded(values: Sequence[Any], where: str) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _check_text(model: onnx.ModelProto) -> None:
+def _check_text(message: Message) -> None:
     """Check that every name is text. NOTE: ONNX files are proto2, where a parser does not check it and gives bytes."""
-    waiting: list[Message] = [model]
-    while waiting:
-        for kind, value in waiting.pop().ListFields():
-            if kind.type == FieldDescriptor.TYPE_MESSAGE:
-                waiting += [value] if isinstance(value, Message) else value
-            elif kind.type == FieldDescriptor.TYPE_STRING:
-                for text in [value] if isinstance(value, str | bytes) else value:
-                    if isinstance(text, bytes):
-                        raise CaptureError(
-                            f"{kind.full_name} is {text[:80]!r}, which is not text; export the model again"
-                        )
+    for kind, value in message.ListFields():
+        if kind.type in (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_STRING):
+            for part in [value] if isinstance(value, str | bytes | Message) else value:
+                if isinstance(part, Message):
+                    _check_text(part)
+                elif isinstance(part, bytes):
+                    raise CaptureError(f"{kind.full_name} {part[:80]!r} is not text; export the model again")
 
 
 def _text(data: bytes, where: str) -> str:

@@ -6,7 +6,7 @@ state. So there is a first step that one of them got wrong, and the referee has 
 
 case      an element of an operator
 scalar    binary32 and i64 values as bits
-index     operand elements that an output element depends on
+positions operand elements that an output element depends on
 points    operators whose elements are one step each
 chains    operators whose elements are many steps, with `lanes`
 sums      sums that no order changes, with `exact_sum`

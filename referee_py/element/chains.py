@@ -14,7 +14,7 @@ from repops.opset import F32, I64
 
 from . import lanes, scalar
 from .case import NO_ENTRY, Case, Entry, Read
-from .index import count, digits, inside, met, met_by, position, reduced
+from .positions import count, digits, inside, met, met_by, position, reduced
 
 CHUNK = 512
 _WORDS = 1 + lanes.FOLDS

@@ -14,7 +14,7 @@ from repops.tensors import DTYPE_CODE, NUMPY_DTYPE, Array
 
 from . import scalar
 from .case import Case, Read
-from .index import broadcast, digits, position
+from .positions import broadcast, digits, position
 
 Point = Callable[[Case, Read], int]
 

@@ -27,8 +27,8 @@ from ..rounding.grid import UNIT, Ball, decide
 from . import exact_sum, scalar
 from .case import NO_ENTRY, Case, Entry, Read
 from .chains import Chain
-from .index import broadcast
 from .points import array_of
+from .positions import broadcast
 from .sums import Elements, Factors, Products, Rows, arithmetic_of
 
 _INFINITY = 0x7F800000

@@ -12,7 +12,7 @@ from repops.opset import Arithmetic, lookup
 
 from .case import Case, Read
 from .chains import Contraction, ScatterAdd, Total, factors
-from .index import reduced
+from .positions import reduced
 
 ONE = 0x3F800000
 Factors = tuple[int, int] | None

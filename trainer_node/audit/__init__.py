@@ -1,7 +1,7 @@
 """Audits: anyone checks the intervals of a published run that he can afford.
 
 selection  which intervals are checked, and how likely a lie must be among them
-location   where the bytes of a published run are: a folder, a web server or a bucket
+address    where the bytes of a published run are: a folder, a web server or a bucket
 published  a published run, every byte of it checked against its claim
 job        the run of a job on a chain, served by its claimants
 interval   one interval replayed: MATCH, UNCHECKED, or the place where the two runs part

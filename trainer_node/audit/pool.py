@@ -21,9 +21,9 @@ from referee_py.errors import Unavailable
 
 from ..local.claim_file import Claim
 from ..storage.store import Store
+from .address import Address
 from .interval import Auditor, Finding, Verdict, computes
 from .job import JobRun
-from .location import Location
 from .published import PublishedRun
 
 ATTEMPTS = 2
@@ -55,7 +55,7 @@ class Task:
         store = Store(self.cache, sync=False)
         if self.claim:
             return JobRun(Claim.model_validate_json(self.claim), self.servers, store)
-        run = PublishedRun(Location(self.address), store, bytes.fromhex(self.root) if self.root else None)
+        run = PublishedRun(Address(self.address), store, bytes.fromhex(self.root) if self.root else None)
         # SAFETY: claim.json is read again here, and a publisher can claim something else by now under the same root.
         if self.identity and run.identity != self.identity:
             raise Unavailable(

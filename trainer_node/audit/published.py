@@ -24,14 +24,14 @@ from ..local.claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
 from ..storage.artifacts import Name
 from ..storage.store import Store
 from ..storage.stored_tree import StoredTree
+from .address import Address
 from .claimed import ClaimedRun, Source
-from .location import Location
 
 
 class Located(Source):
     """Artifacts at a location."""
 
-    def __init__(self, location: Location, store: Store) -> None:
+    def __init__(self, location: Address, store: Store) -> None:
         super().__init__(store)
         self._location = location
 
@@ -53,7 +53,7 @@ class PublishedRun(ClaimedRun):
     ``cache`` keeps what was fetched. ``root``, if given, is what claim.json must claim.
     """
 
-    def __init__(self, location: Location, cache: Store, root: bytes | None = None) -> None:
+    def __init__(self, location: Address, cache: Store, root: bytes | None = None) -> None:
         claim = _read_claim(location)
         if root is not None and root.hex() != claim.root:
             raise Unavailable(f"{location.address} publishes a run with root {claim.root}, not {root.hex()}")
@@ -84,7 +84,7 @@ class PublishedRun(ClaimedRun):
         raise Unavailable(f"no run tree of steps {start + 1} to {end} at stride {stride} is published")
 
 
-def _read_claim(location: Location) -> Claim:
+def _read_claim(location: Address) -> Claim:
     data = location.read(CLAIM, MAX_CLAIM_BYTES)
     try:
         return Claim.model_validate_json(data)

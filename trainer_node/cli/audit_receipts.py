@@ -136,11 +136,11 @@ def folder_for(address: str) -> Path:
 
 
 def _open(run: str, cache: Path, root: bytes | None) -> PublishedRun:
-    from ..audit.location import Location
+    from ..audit.address import Address
     from ..audit.published import PublishedRun
     from ..storage.store import Store
 
-    return PublishedRun(Location(run), Store(cache, sync=False), root)
+    return PublishedRun(Address(run), Store(cache, sync=False), root)
 
 
 def _address(text: str) -> str:

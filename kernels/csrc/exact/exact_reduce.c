@@ -1,8 +1,8 @@
-// sum of f32 in the mode exact, over any dimensions: rows or columns of exact_lanes.h. Where few results have
+// sum of f32 in the mode exact, over any dimensions: rows or columns of exact_tiles.h. Where few results have
 // many elements, threads share them: each computes exact sums of some elements, which are joined at the end.
 
 #include "reduce/axes.h"
-#include "exact_lanes.h"
+#include "exact_tiles.h"
 #include <stdlib.h>
 
 #define GRAIN THREAD_WORK

@@ -1,7 +1,7 @@
 // scatter_add in the mode exact: each row of the base, and the source rows that are added to it, are rows of
-// exact_lanes.h. The source rows of each destination are listed first.
+// exact_tiles.h. The source rows of each destination are listed first.
 
-#include "exact_lanes.h"
+#include "exact_tiles.h"
 #include <stdlib.h>
 
 #define GATHERED (EXACT_ROWS - 1) // source rows at a time, as there is also the base

@@ -195,8 +195,7 @@ def test_functions_are_refused(tmp_path: Path) -> None:
 
 
 def two(first: list[str], second: list[str], gives: str = "y") -> onnx.ModelProto:
-    nodes = [helper.make_node("MatMul", first, ["h"]), helper.make_node("Relu", second, [gives])]
-    return linear(nodes=nodes)
+    return linear(nodes=[helper.make_node("MatMul", first, ["h"]), helper.make_node("Relu", second, [gives])])
 
 
 BROKEN: dict[str, tuple[onnx.ModelProto, str]] = {
@@ -383,14 +382,11 @@ NETWORK = network()
 GOOD = two(["x", "layer.weight"], ["h"]).SerializeToString()
 
 
-@pytest.mark.parametrize("name", [b"MatMul", b"layer.weight", b"linear", b"y"])
-def test_a_name_that_is_not_text_is_refused(name: bytes, tmp_path: Path) -> None:
-    sent = linear().SerializeToString()
-    assert name in sent
-    path = tmp_path / "model.onnx"
-    path.write_bytes(sent.replace(name, b"\x80" + name[1:]))
-    with pytest.raises(CaptureError, match="not text"):
-        load(path)
+def test_a_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    for name in (b"MatMul", b"layer.weight", b"y"):
+        (tmp_path / "model.onnx").write_bytes(linear().SerializeToString().replace(name, b"\x80" + name[1:]))
+        with pytest.raises(CaptureError, match="not text"):
+            load(tmp_path / "model.onnx")
 
 
 @settings(deadline=None, max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -399,7 +395,6 @@ def test_damaged_models_are_refused_or_run(data: st.DataObject, tmp_path: Path) 
     sent = bytearray(data.draw(st.sampled_from([GOOD, NETWORK])))
     for _ in range(data.draw(st.integers(1, 3))):
         sent[data.draw(st.integers(0, len(sent) - 1))] = data.draw(st.integers(0, 255))
-    path = tmp_path / "model.onnx"
-    path.write_bytes(bytes(sent))
+    (tmp_path / "model.onnx").write_bytes(bytes(sent))
     with contextlib.suppress(AssayError):
-        load(path)(torch.ones(2, 3))
+        load(tmp_path / "model.onnx")(torch.ones(2, 3))

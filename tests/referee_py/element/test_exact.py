@@ -15,7 +15,7 @@ from repops.calls import random_call
 from repops.opset import F32, OPS, Arithmetic
 
 from referee_py.element import Case, Read, evaluate, exact_sum, rule_of, scalar, states
-from referee_py.element.index import digits
+from referee_py.element.positions import digits
 from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
 from referee_py.program.modes import EXACT, MAX_BITS

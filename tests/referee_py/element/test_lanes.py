@@ -9,7 +9,7 @@ import pytest
 from repops import reference
 
 from referee_py.element import Case, evaluate, lanes, rule_of, states
-from referee_py.element.index import inside, met
+from referee_py.element.positions import inside, met
 
 from .operands import bits_of, cases_of, reader
 

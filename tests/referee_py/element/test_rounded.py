@@ -13,7 +13,7 @@ from repops.calls import random_call
 from repops.opset import BF16, F32, OPS
 
 from referee_py.element import Case, Entry, evaluate, exact_sum, rule_of, scalar
-from referee_py.element.index import digits
+from referee_py.element.positions import digits
 from referee_py.element.rounded import Sums, rounded_rule
 from referee_py.errors import InvalidInput, UnknownVersion
 from referee_py.program import TensorType

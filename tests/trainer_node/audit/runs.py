@@ -16,9 +16,9 @@ from assay_lab.names import Fault
 from referee_py.commit import Record, Tag, Tree
 from referee_py.execute import Executor, RunClaim
 from tests.trainer_node.cli.growing import growing
+from trainer_node.audit.address import Address
 from trainer_node.audit.engine import IntervalReport
 from trainer_node.audit.interval import Finding, Verdict
-from trainer_node.audit.location import Location
 from trainer_node.audit.published import PublishedRun
 from trainer_node.audit.receipt import receipt_of
 from trainer_node.audit.receipt_file import Signed
@@ -88,7 +88,7 @@ def publish(
 
 
 def opened(folder: Path, cache: Path) -> PublishedRun:
-    return PublishedRun(Location(str(folder)), Store(cache, sync=False))
+    return PublishedRun(Address(str(folder)), Store(cache, sync=False))
 
 
 def signed(run: PublishedRun, account: LocalAccount, interval: int, **places: int) -> Signed:

@@ -14,8 +14,8 @@ from referee_py.errors import AssayError
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 from tests.trainer_node.cli.growing import growing
+from trainer_node.audit.address import Address
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
-from trainer_node.audit.location import Location
 from trainer_node.audit.published import PublishedRun
 from trainer_node.local.run_folder import KeepRule, open_run
 from trainer_node.run.modes import backend_of
@@ -124,7 +124,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def audited(address: str, cache: Path, timeout_s: float) -> list[Finding]:
     """Check all intervals; nothing if the run is refused."""
     try:
-        run = PublishedRun(Location(address, timeout_s=timeout_s, min_rate=1e8), Store(cache, sync=False))
+        run = PublishedRun(Address(address, timeout_s=timeout_s, min_rate=1e8), Store(cache, sync=False))
         auditor = Auditor(run, MEMORY, computes(run.terms.mode))
     except AssayError:
         return []
@@ -173,7 +173,7 @@ def test_a_hostile_server_gives_no_verdict(
 def test_a_claim_that_changes_is_not_the_one_that_was_checked(honest: Path, tmp_path: Path) -> None:
     other = shutil.copytree(honest, tmp_path / "other")
     bad.claim(name="another")(other)
-    root = PublishedRun(Location(str(honest)), Store(tmp_path / "a", sync=False)).root
+    root = PublishedRun(Address(str(honest)), Store(tmp_path / "a", sync=False)).root
     with pytest.raises(AssayError, match="not"):
-        PublishedRun(Location(str(honest)), Store(tmp_path / "b", sync=False), bytes(32))
-    assert PublishedRun(Location(str(other)), Store(tmp_path / "c", sync=False), root).root == root
+        PublishedRun(Address(str(honest)), Store(tmp_path / "b", sync=False), bytes(32))
+    assert PublishedRun(Address(str(other)), Store(tmp_path / "c", sync=False), root).root == root

@@ -17,7 +17,7 @@ from trainer_node.audit.interval import Auditor, computes
 from trainer_node.errors import DiskFailed, DiskFull
 from trainer_node.observe.metrics import Metrics
 from trainer_node.observe.problems import Problems
-from trainer_node.roles.sampling.interval_run import Part
+from trainer_node.roles.sampling.part import Part
 from trainer_node.run.checkpoints import StoredCheckpoints
 from trainer_node.run.replay import Replay
 from trainer_node.storage.artifacts import Kind, Name

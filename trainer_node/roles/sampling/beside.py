@@ -25,7 +25,7 @@ from referee_py.errors import Unavailable
 
 from ...compute.lanes import Turn
 from ...run.replay import Interrupted
-from .interval_run import Part
+from .part import Part
 
 AHEAD = 1024
 """Intervals of a root whose data have come and that are not replayed yet, at most."""

@@ -19,7 +19,7 @@ from ...compute.processors import Share
 from ...errors import Malformed
 from ...run.refutation import Refuted
 from .budget import ChainClock
-from .interval_run import Part
+from .part import Part
 
 UNSERVED = 16
 """Intervals of a root that nobody serves and that are asked for again before any further one."""

@@ -23,8 +23,8 @@ from ...run.refutation import Refuted
 from ...run.replay import Replay
 from ...run.tensors import WHOLE
 from .checks import Checks, Plan, Root
-from .interval import IntervalRunner, Task
-from .interval_run import Part
+from .interval_runner import IntervalRunner, Task
+from .part import Part
 
 
 class LieRunner(IntervalRunner):

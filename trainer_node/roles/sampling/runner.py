@@ -41,8 +41,8 @@ from .budget import ChainClock
 from .checks import BudgetSpent, Checks, Meter, Root
 from .decide import at_large, claimable_s, forsaken
 from .found_lies import LieRunner
-from .interval import Task
-from .interval_run import Part
+from .interval_runner import Task
+from .part import Part
 
 ROOTS = 32
 """Claimed roots of a job that are looked at in a round; the others have their turn in the next ones."""

@@ -26,8 +26,8 @@ from trainer_node.audit.interval import Auditor
 from trainer_node.chain import JobView
 from trainer_node.limits.waits import LANES
 from trainer_node.roles.sampling.checks import Plan
-from trainer_node.roles.sampling.interval import Task
-from trainer_node.roles.sampling.interval_run import Part
+from trainer_node.roles.sampling.interval_runner import Task
+from trainer_node.roles.sampling.part import Part
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.run.package import LEAF_BYTES, takes
 from trainer_node.run.refutation import Refuted

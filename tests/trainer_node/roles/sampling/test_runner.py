@@ -20,7 +20,7 @@ from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFailed
 from trainer_node.roles.sampling.budget import ChainClock, Means
 from trainer_node.roles.sampling.checks import Checks, Plan, Root, provable
-from trainer_node.roles.sampling.interval import ATTEMPTS
+from trainer_node.roles.sampling.interval_runner import ATTEMPTS
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.run.refutation import Refuted

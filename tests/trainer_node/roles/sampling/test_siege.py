@@ -27,7 +27,7 @@ from trainer_node.compute.processors import Share
 from trainer_node.limits.waits import LANE, LANES, TURN_S, retry_s, staked_s
 from trainer_node.roles.sampling.budget import ChainClock
 from trainer_node.roles.sampling.checks import Checks
-from trainer_node.roles.sampling.interval import Task
+from trainer_node.roles.sampling.interval_runner import Task
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.run.cost_estimate import CostEstimate
 from trainer_node.run.package import Package

@@ -15,7 +15,7 @@ from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFull, RpcCorrupt
 from trainer_node.roles.sampling.budget import ChainClock, Means
 from trainer_node.roles.sampling.checks import Checks, Plan
-from trainer_node.roles.sampling.interval import Task
+from trainer_node.roles.sampling.interval_runner import Task
 from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.storage.artifacts import Name
 

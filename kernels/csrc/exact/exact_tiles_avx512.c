@@ -7,7 +7,7 @@
 
 #define ISA(name) name##_avx512
 #define VECTOR 8
-#include "exact_lanes_body.h"
+#include "exact_tiles_body.h"
 
 #include "runtime/target_end.h"
 #endif

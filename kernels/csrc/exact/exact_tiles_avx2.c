@@ -7,7 +7,7 @@
 
 #define ISA(name) name##_avx2
 #define VECTOR 4
-#include "exact_lanes_body.h"
+#include "exact_tiles_body.h"
 
 #include "runtime/target_end.h"
 #endif

@@ -17,7 +17,7 @@ from trainer_node.audit.published import PublishedRun
 from trainer_node.errors import DiskFailed, DiskFull
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import Fetcher
-from trainer_node.roles.sampling.interval_run import Part
+from trainer_node.roles.sampling.part import Part
 from trainer_node.storage.retention import Policy, Retention
 from trainer_node.storage.store import Store
 

@@ -1,15 +1,15 @@
 // Exact sums by instruction set, and as reductions of fused kernels (rows.h), whose state is an exact sum.
 
-#include "exact_lanes.h"
+#include "exact_tiles.h"
 #include "runtime/rows.h"
 
 _Static_assert(sizeof(exact_sum) <= LANES * sizeof(int64_t), "a reduction's state has room for an exact sum");
 
 #if defined(__x86_64__)
-const exact_lanes *const exactly[ISA_COUNT] = {&exact_lanes_portable, &exact_lanes_avx2, &exact_lanes_avx512};
+const exact_tiles *const exactly[ISA_COUNT] = {&exact_tiles_portable, &exact_tiles_avx2, &exact_tiles_avx512};
 #else
-const exact_lanes *const exactly[ISA_COUNT] = {&exact_lanes_portable, &exact_lanes_portable,
-                                               &exact_lanes_portable};
+const exact_tiles *const exactly[ISA_COUNT] = {&exact_tiles_portable, &exact_tiles_portable,
+                                               &exact_tiles_portable};
 #endif
 
 BODY begin_body(void *state) {

@@ -39,7 +39,7 @@ from ...run.replay import Interrupted
 from .budget import Means, data_s
 from .checks import BudgetSpent, Checks, Meter, Plan, Root, provable
 from .decide import claimable_s
-from .interval_run import Part
+from .part import Part
 
 ATTEMPTS = 3
 """Attempts to get the data of an interval that nobody serves."""

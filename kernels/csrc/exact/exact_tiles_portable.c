@@ -2,4 +2,4 @@
 
 #define ISA(name) name##_portable
 #define VECTOR 2
-#include "exact_lanes_body.h"
+#include "exact_tiles_body.h"

@@ -1,7 +1,7 @@
-"""Location of a published run's bytes: a folder, a web server or a bucket, read by fsspec.
+"""Address of a published run's bytes: a folder, a web server or a bucket, read by fsspec.
 
-    <location>/claim.json
-    <location>/artifacts/...       the files of a Store (`trainer_node.storage.store`)
+    <address>/claim.json
+    <address>/artifacts/...       the files of a Store (`trainer_node.storage.store`)
 
 SAFETY: whoever publishes may send anything, endlessly or never. Each file has a limit in bytes and a least rate, names
 are made of hashes, redirects are not followed, and bytes come into a store only under the hash that they have.
@@ -30,7 +30,7 @@ _CHUNK = 1 << 20
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 
-class Location:
+class Address:
     """A folder of files at a path or address. Raises InvalidInput for another kind of address.
 
     timeout_s  longest wait for the next bytes

@@ -1,9 +1,9 @@
-// Exact sums of binary32 values, by tiles (exact_cascade.h). A tile whose sum is two values is rounded from
+// Exact sums of binary32 values, by tiles (exact_lanes.h). A tile whose sum is two values is rounded from
 // these; several tiles, or more values, are joined without rounding (exact_sum.h). A template: VECTOR is as
-// in exact_cascade.h, and ISA(name) names what the instruction set has.
+// in exact_lanes.h, and ISA(name) names what the instruction set has.
 
+#include "exact_tiles.h"
 #include "exact_lanes.h"
-#include "exact_cascade.h"
 
 _Static_assert(EXACT_ROWS == 1 << 9, "as the bound of a column has it");
 
@@ -166,4 +166,4 @@ static void columns(const float *const *row, int64_t n, int64_t first, int64_t w
                 do_columns(row, n, first + j, 1, 0, &result[j]);
 }
 
-const exact_lanes ISA(exact_lanes) = {add, whole, add_columns, columns};
+const exact_tiles ISA(exact_tiles) = {add, whole, add_columns, columns};
