@@ -48,20 +48,23 @@ class MovedTime:
     def wait(
         self, futures: set[Future[Any]], timeout: float | None, _return_when: str
     ) -> tuple[set[Future[Any]], set[Future[Any]]]:
-        """Return those that are done, at least one unless so many seconds have passed, and the others."""
+        """Return those that are done, at least one unless so many seconds have passed, and the others.
+
+        NOTE: each of the others sleeps by then. One that began to sleep later would find nobody who waits for it.
+        """
         end = float("inf") if timeout is None else self.now + timeout
         self._calls |= futures
         self._waited_for = True
         try:
-            while not (done := {future for future in futures if future.done()}):
+            while True:
+                done = {future for future in futures if future.done()}
                 self._calls = {future for future in self._calls if not future.done()}
                 with self._changed:
                     if len(self._sleepers) == len(self._calls):
-                        if self.now >= end:
-                            return set(), futures
+                        if done or self.now >= end:
+                            return done, futures - done
                         self._move(min([*self._sleepers, end]))
-                concurrent.futures.wait(futures, LOOK_S)
-            return done, futures - done
+                concurrent.futures.wait(futures - done, LOOK_S)
         finally:
             self._waited_for = False
 
