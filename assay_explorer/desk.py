@@ -11,6 +11,7 @@ from referee_py.program.describe import Names, value_of
 from trainer_node.chain import JobView
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.fetcher import Fetcher
+from trainer_node.network.sources import Served
 from trainer_node.run.package import load_program
 
 from . import text
@@ -65,7 +66,7 @@ class Desk:
         bundle = self._bundles.get(job.program_file)
         if bundle is not None:
             return bundle.program
-        return load_program(self._fetcher, job.program, job.program_file, job.servers(client=True))
+        return load_program(Served(self._fetcher, job.servers(client=True)), job.program, job.program_file)
 
     def case(self, look: Look, number: int, match: str) -> Case:
         """Return a match of a job by the beginning of its id. Raises NotThere."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from referee_py.errors import InvalidInput, Unavailable
 from referee_py.walk.reason import Reason
 from trainer_node.chain import recorded
+from trainer_node.network.sources import Served
 
 from .chain import Case, Look
 from .desk import Desk
@@ -58,7 +59,7 @@ class ProofPages(Desk):
             if question is None or found.reason is not Reason.OPERATOR:
                 return said
             try:
-                one = shown(question, self._fetcher, servers_of(case), self._memory)
+                one = shown(question, Served(self._fetcher, servers_of(case)), self._memory)
             except (Unavailable, InvalidInput) as error:
                 return [*said, (f"the operator cannot be computed: {error}", None)]
             for side in (0, 1):

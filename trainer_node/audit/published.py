@@ -21,10 +21,11 @@ from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
 from ..local.claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
+from ..network.sources import Source
 from ..storage.artifacts import Name
 from ..storage.store import Store
 from ..storage.stored_tree import StoredTree
-from .claimed import ClaimedRun, Source
+from .claimed import ClaimedRun
 from .location import Location
 
 
@@ -63,7 +64,7 @@ class PublishedRun(ClaimedRun):
     def _open(self, claim: Claim, source: Source) -> None:
         self.claim = claim
         file = bytes.fromhex(claim.program_file)
-        program = read_program(source.blob(file, max_bytes=MAX_FILE_BYTES))
+        program = read_program(source.blob(file, MAX_FILE_BYTES))
         terms = Terms.of(program, claim.steps, claim.strides, claim.mode)
         if terms.hash().hex() != claim.program_hash:
             raise Unavailable(f"{claim.name}: the claim names another program hash than its program has")

@@ -19,6 +19,7 @@ from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.budget import Budget
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.network.peer_costs import DAY_S, MAX_HOSTS, MAX_SHOWN, Peers, host_of
+from trainer_node.network.sources import Served
 from trainer_node.observe.metrics import Metrics
 from trainer_node.observe.problems import Problems
 from trainer_node.storage.artifacts import Kind, Name
@@ -198,36 +199,36 @@ def test_a_flood_costs_its_budget_and_no_more(tmp_path: Path, flood: Flood) -> N
     for _ in range(20):  # restarts
         one = fetcher(tmp_path / "mine", database, problems)
         with pytest.raises(Unavailable):
-            one.blob(wanted, [flood.uri], max_bytes=8 * MIB)
+            Served(one, [flood.uri]).blob(wanted, 8 * MIB)
     assert flood.asked == 3, "8 MiB each, until the 20 MiB are spent"
     assert flood.taken <= flood.asked * 32 * MIB, "what the sockets hold is taken, too"
     with pytest.raises(Unavailable, match="without delivering"):
-        one.blob(wanted, [flood.uri], max_bytes=8 * MIB)
+        Served(one, [flood.uri]).blob(wanted, 8 * MIB)
     assert len(problems.topics()) == 1
     # Another job of an honest client is not touched, and neither is an honest server in this one.
     honest = Store(tmp_path / "honest", sync=False)
     honest.put_blob(b"program")
     with ArtifactServer(honest) as server:
-        assert one.blob(wanted, [flood.uri, server.uri]) == b"program"
+        assert Served(one, [flood.uri, server.uri]).blob(wanted) == b"program"
     with pytest.raises(Corrupt):
-        fetcher(tmp_path / "mine", database, problems, job=2).blob(bytes(32), [flood.uri], max_bytes=MIB)
+        Served(fetcher(tmp_path / "mine", database, problems, job=2), [flood.uri]).blob(bytes(32), MIB)
 
 
 def test_a_message_blames_the_server_where_no_setting_would_help(tmp_path: Path, flood: Flood) -> None:
     one = fetcher(tmp_path / "mine", Database(None), Problems())
     with pytest.raises(Corrupt, match="at most 1000 bytes, so the server sends something else") as caught:
-        one.blob(bytes(32), [flood.uri], max_bytes=1000)
+        Served(one, [flood.uri]).blob(bytes(32), 1000)
     assert "raise" not in str(caught.value)
     small = Store(tmp_path / "small", max_bytes=MIB, sync=False)
     with pytest.raises(Corrupt, match=r"limits\.artifact_bytes allows 1048576; raise it"):
-        Fetcher(small, timeout_s=60.0, attempts=1).blob(bytes(32), [flood.uri])
+        Served(Fetcher(small, timeout_s=60.0, attempts=1), [flood.uri]).blob(bytes(32))
 
 
 def test_a_server_that_is_down_costs_nothing(tmp_path: Path) -> None:
     database, problems = Database(None), Problems()
     for _ in range(5):
         with pytest.raises(Unavailable, match="ConnectError"):
-            fetcher(tmp_path / "mine", database, problems).blob(bytes(32), ["http://127.0.0.1:9"])
+            Served(fetcher(tmp_path / "mine", database, problems), ["http://127.0.0.1:9"]).blob(bytes(32))
     assert database.get("servers of job 1") is None
 
 

@@ -23,7 +23,7 @@ import structlog
 
 from referee_py.errors import Unavailable
 
-from ...audit.claimed import ClaimedRun, Served
+from ...audit.claimed import ClaimedRun
 from ...audit.interval import Auditor
 from ...chain import Group, JobView
 from ...compute.job_runner import JobRunner
@@ -33,6 +33,7 @@ from ...compute.processors import Processors
 from ...errors import DiskFailed, Malformed
 from ...limits.waits import staked_s
 from ...network.budget import Until
+from ...network.sources import Served
 from ...run.cost_estimate import MARGIN
 from ...run.refutation import Refuted
 from ...run.replay import Interrupted

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from referee_py.errors import Unavailable
-from trainer_node.audit.claimed import Source
 from trainer_node.chain.events import Event
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFull, RpcCorrupt
+from trainer_node.network.sources import Source
 from trainer_node.roles.sampling.budget import ChainClock, Means
 from trainer_node.roles.sampling.checks import Checks, Plan
 from trainer_node.roles.sampling.interval import Task
