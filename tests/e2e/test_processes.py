@@ -45,7 +45,7 @@ def run_of(bundle: Bundle, log_source: MemoryLogs) -> Run:
     backend: Backend | Rounded = repops.backend("cpu")
     if terms.arithmetic.follows_logs:
         backend = Rounded(Rounding.of(terms.mode), log_source, evaluator_of("torch"))
-    return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+    return Run.of(bundle, backend)
 
 
 def wait_for(what: Callable[[], bool]) -> None:

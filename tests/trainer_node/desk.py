@@ -43,7 +43,7 @@ ENOUGH = 1 << 30
 
 
 def honest_run() -> Run:
-    return Run(PROGRAM, *tiny.tensors(), tiny.STEPS, STRIDES, repops.backend("cpu"))
+    return Run.of(tiny_package(), repops.backend("cpu"))
 
 
 def tiny_package() -> Package:

@@ -17,7 +17,6 @@ from trainer_node.audit.folder import SEAL
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
 from trainer_node.local.run_folder import KeepRule, open_run
 from trainer_node.run.modes import backend_of
-from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
 
 from .runs import opened
@@ -30,13 +29,12 @@ COUNT = STEPS // STRIDES[0]
 def publish(folder: Path, keep: str, lie: int = 0) -> Callable[..., None]:
     """Write a run; return what publishes more of it."""
     bundle = growing(STEPS, STRIDES, factor=1.03)
-    package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
 
     def with_replay(use: Callable[..., None]) -> None:
         keeps = KeepRule.of(keep)
         with open_run(folder, bundle.terms, "", resume=True, keep_s=60, keeps=keeps) as run:
             kind = lying(Lie(Fault.WRONG_OP_OUTPUT, lie) if lie else HONEST)
-            use(run, kind(package, backend_of("cpu"), run.store, run))
+            use(run, kind(bundle, backend_of("cpu"), run.store, run))
 
     with_replay(lambda run, replay: run.publish(bundle, replay.train(due=run.due)))
     return lambda *what: with_replay(lambda run, replay: run.show(replay, *what))

@@ -190,7 +190,7 @@ bundle = Bundle.read(Path(sys.argv[1]))
 metrics = Metrics(bundle.metrics)
 terms = bundle.terms
 cpu = repops.backend("cpu")
-run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, cpu, hook=metrics)
+run = Run.of(bundle, cpu, hook=metrics)
 print(run.commit_run().root.hex())
 from trainer_node.cli.app import application
 application([], complete=True)

@@ -26,9 +26,7 @@ STEPS = 20_000
 
 
 def honest_root(bundle: Bundle) -> str:
-    tensors = bundle.program, bundle.constants, bundle.initial
-    run = Run(*tensors, bundle.terms.steps, bundle.terms.strides, repops.backend("cpu"))
-    return run.commit_run().root.hex()
+    return Run.of(bundle, repops.backend("cpu")).commit_run().root.hex()
 
 
 def steps_in(folder: Path) -> list[int]:
