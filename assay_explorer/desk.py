@@ -9,6 +9,7 @@ from typing import Any
 from referee_py.program import Program, Structure
 from referee_py.program.describe import Names, value_of
 from trainer_node.chain import JobView
+from trainer_node.client.dispute_words import CASES
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.network.sources import Served
@@ -19,7 +20,7 @@ from .artifacts import Shelf
 from .chain import Case, Chain, Look
 from .parties import Parties
 from .rendering import NotThere, Place, render
-from .rungs import CASES, Ladder
+from .rungs import Ladder
 
 
 class Desk:

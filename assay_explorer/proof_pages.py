@@ -5,6 +5,7 @@ from __future__ import annotations
 from referee_py.errors import InvalidInput, Unavailable
 from referee_py.walk.reason import Reason
 from trainer_node.chain import recorded
+from trainer_node.client.dispute_words import CASES
 from trainer_node.network.sources import Served
 
 from .chain import Case, Look
@@ -14,7 +15,7 @@ from .history import moments
 from .ladder import ladder
 from .operator_pages import question_about, servers_of
 from .parties import Parties
-from .rungs import CASES, SIDES, Ladder
+from .rungs import SIDES, Ladder
 
 
 class ProofPages(Desk):

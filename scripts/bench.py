@@ -46,7 +46,7 @@ WIDTH = 180  # a truncated table is useless
 
 @dataclass(frozen=True)
 class Options:
-    """How a section is measured. ``turns``: how often, of which the median counts; ``text``: to train on."""
+    """Options of a measurement. ``turns``: how often each is measured; ``text``: to train on."""
 
     turns: int
     text: Path | None

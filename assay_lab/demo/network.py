@@ -26,9 +26,10 @@ from eth_account.signers.local import LocalAccount
 
 from trainer_node.chain import Call, ChainClient, Deployment, TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
+from trainer_node.chain.fees import ETHER
 from trainer_node.daemon.keys import create_key
 from trainer_node.errors import ConfigError
-from trainer_node.operate.deploy import ETHER, Parameters, deploy
+from trainer_node.operate.deploy import Parameters, deploy
 from trainer_node.storage.database import Database
 from trainer_node.storage.made_folders import closed, emptied
 from trainer_node.storage.process import exclusive_name

@@ -103,7 +103,7 @@ def _measuring(
 
 
 class Prepared(Protocol):
-    """What is to be run: a program with its terms, and all its tensors in memory."""
+    """A program with its terms, and all its tensors in memory."""
 
     @property
     def terms(self) -> Terms: ...

@@ -19,7 +19,8 @@ from referee_py.program.modes import REPOPS_F32, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs, run_log_tree
 from trainer_node.chain import ChainClient, JobPhase, JobView
-from trainer_node.client.posting import ETHER, Offer, post_job
+from trainer_node.chain.fees import ETHER
+from trainer_node.client.posting import Offer, post_job
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.rounded.evaluators import evaluator_of

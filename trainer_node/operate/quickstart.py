@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 
 from referee_py.errors import InvalidInput
 
+from ..chain.fees import ETHER
 from ..daemon.keys import WORK_FACTOR, create_key
 from ..settings.settings import LOCAL_CHAINS
 
 LIGHT = 1 << 12
 LOCAL_PARTIES = ("client", "trainer", "challenger")
 SETTINGS, PASSWORD = "assay.toml", "password"
-START_WEI = 100 * 10**18
+START_WEI = 100 * ETHER
 STEPS, STRIDES = 60, "20,5,1"
 
 

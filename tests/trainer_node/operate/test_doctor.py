@@ -12,10 +12,11 @@ from eth_account import Account
 from tests.campaigns.proxy import FaultProxy
 from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
+from trainer_node.chain.fees import ETHER
 from trainer_node.daemon.keys import create_key
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.operate import doctor
-from trainer_node.operate.deploy import ETHER, Parameters, deploy
+from trainer_node.operate.deploy import Parameters, deploy
 from trainer_node.operate.doctor import Finding, State, examine
 from trainer_node.settings.settings import Settings, load_settings
 from trainer_node.storage.database import Database
