@@ -12,6 +12,7 @@ import pytest
 from assay_lab.daemons import lying
 from assay_lab.faults import HONEST, Fault, Lie
 from referee_py.errors import Unavailable
+from tests.conftest import Assay
 from tests.trainer_node.cli.growing import growing
 from trainer_node.audit.folder import SEAL
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
@@ -20,7 +21,6 @@ from trainer_node.run.modes import backend_of
 from trainer_node.run.replay import Replay
 
 from .runs import opened
-from .test_coverage import Assay, assay  # noqa: F401 - a fixture
 
 STEPS, STRIDES = 36, (6, 3, 1)
 COUNT = STEPS // STRIDES[0]
@@ -112,7 +112,7 @@ def _honest(folder: Path) -> None:
 # ------------------------------------------------------------------------------------------------ the audit's folder
 
 
-def test_findings_that_came_with_the_run_do_not_count(assay: Assay, tmp_path: Path) -> None:  # noqa: F811
+def test_findings_that_came_with_the_run_do_not_count(assay: Assay, tmp_path: Path) -> None:
     """A publisher ships the folder of an audit beside his run, in which all is well."""
     publish(tmp_path / "run", "all", lie=14)
     wrong = tmp_path / "run"
@@ -131,7 +131,7 @@ def test_findings_that_came_with_the_run_do_not_count(assay: Assay, tmp_path: Pa
     assert (code, f"{COUNT - 1} were checked before" in output) == (1, True), output
 
 
-def test_what_was_not_found_is_looked_for_again(assay: Assay, tmp_path: Path) -> None:  # noqa: F811
+def test_what_was_not_found_is_looked_for_again(assay: Assay, tmp_path: Path) -> None:
     show = publish(tmp_path / "run", "all", lie=14)
     _, output, _ = assay("audit", "run", "--intervals", "3", "--out", "mine")
     assert "the search ends here" in output

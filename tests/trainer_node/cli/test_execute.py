@@ -17,9 +17,9 @@ from repops.host.library import BEST_ISA
 from safetensors.numpy import load_file
 
 from referee_py.execute import Interpreter, Run
+from tests.conftest import Assay
 from trainer_node.local.bundle import Bundle
 
-from .conftest import Assay
 from .growing import growing
 
 pytest.importorskip("torch", reason="capture needs the extra [capture]")

@@ -7,7 +7,6 @@ import random
 import re
 import resource
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,13 @@ import repops
 
 from referee_py.execute import Run
 from referee_py.program.modes import Rounding
+from tests.conftest import Assay
 from trainer_node.local.bundle import Bundle
 from trainer_node.local.run_folder import open_run
 from trainer_node.storage.store import Store
 
 from .growing import growing, start, stop_at
 
-Assay = Callable[..., tuple[int, str, str]]
 STEPS = 20_000
 
 

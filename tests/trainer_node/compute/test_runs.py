@@ -28,7 +28,7 @@ from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 
 from ..desk import ENOUGH, PROGRAM, honest_run, job, put_package, rules, until
-from ..slow import Hand, slow_server
+from ..slow import Hand, SlowServer
 
 HOUR = 3600
 LONG = Terms.of(PROGRAM, 1 << 28, (1 << 14, 1 << 7, 1))
@@ -206,7 +206,7 @@ class Challenger:
         put_package(store := Store(folder / "client", sync=False))
         self.file = put_package(store)
         self.clock, self.database = Hand(), Database(None)
-        self.server = slow_server(store, self.clock)
+        self.server = SlowServer(store, self.clock)
         self.client = self.server.__enter__()
         self.node = JobRunner(
             Fetcher(Store(folder / "node", sync=False), timeout_s=60.0, attempts=1),

@@ -30,7 +30,7 @@ from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.store import Store
 
 from ..desk import until
-from ..slow import Hand, slow_server
+from ..slow import Hand, SlowServer
 
 PAYLOAD = b"the program " * 100
 WANTED = hashlib.sha256(PAYLOAD).digest()
@@ -153,7 +153,7 @@ def test_what_is_asked_for_goes_out_side_by_side(served: Store, mine: Store, fet
     names += [Name(Kind.RECORD, served.put_record(Record(h(k), (), (h(k),)))) for k in range(8)]
     names += [Name(Kind.LOG, root, count=5) for root in served.put_logs(logs, 5)]
     assert len(set(names)) == PARALLEL
-    with slow_server(served, Hand(), holds=True) as server, ThreadPoolExecutor(1) as thread:
+    with SlowServer(served, Hand(), holds=True) as server, ThreadPoolExecutor(1) as thread:
         fetching = thread.submit(fetcher.fetch_all, names, [server.uri])
         until(lambda: len(server.seen) == len(names))
         server.release.set()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from referee_py.errors import Unavailable
+from tests.support.local_server import LocalServer
 from trainer_node.errors import Corrupt
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.budget import Budget
@@ -27,7 +27,7 @@ from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 
 from ..desk import until
-from ..slow import Hand, slow_server
+from ..slow import Hand, SlowServer
 
 MIB = 1 << 20
 HOST = "peer.example:80"
@@ -153,7 +153,7 @@ def test_ports_are_part_of_a_host() -> None:
 # ------------------------------------------------------------------ over HTTP
 
 
-class Flood:
+class Flood(LocalServer):
     """Sends zeros without end, and counts the bytes that were taken."""
 
     def __init__(self) -> None:
@@ -172,20 +172,13 @@ class Flood:
                 except OSError:
                     return
 
-            def log_message(self, *_: object) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.uri = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        super().__init__(Handler)
 
 
 @pytest.fixture
 def flood() -> Iterator[Flood]:
-    flood = Flood()
-    yield flood
-    flood.server.shutdown()
-    flood.server.server_close()
+    with Flood() as flood:
+        yield flood
 
 
 def fetcher(folder: Path, database: Database, problems: Problems, job: int = 1) -> Fetcher:
@@ -272,7 +265,7 @@ class TestTheTimeOfAWork:
         theirs, names = self.stored(tmp_path / "theirs", 9)
         node = self.node(tmp_path / "mine", clock, problems)
         work = node.within(budget)
-        with slow_server(theirs, clock, late=9.0) as slow:
+        with SlowServer(theirs, clock, late=9.0) as slow:
             for name in names[:2]:
                 work.fetch(name, [slow.uri])
             assert not problems.topics(), "it may come in time"
@@ -296,7 +289,7 @@ class TestTheTimeOfAWork:
         budget = Budget(1e6, "an interval", clock=clock)
         theirs, names = self.stored(tmp_path / "theirs", 9)
         work = self.node(tmp_path / "mine", clock, problems).within(budget)
-        with slow_server(theirs, clock, late=9.0) as slow:
+        with SlowServer(theirs, clock, late=9.0) as slow:
             for name in names:
                 work.fetch(name, [slow.uri])
         assert not problems.topics()
@@ -306,7 +299,7 @@ class TestTheTimeOfAWork:
         budget = Budget(25.0, "an interval", clock=clock)
         _, names = self.stored(tmp_path / "theirs", 1)
         work = self.node(tmp_path / "mine", clock, problems).within(budget)
-        with slow_server(None, clock, holds=True) as stalling, ThreadPoolExecutor(1) as thread:
+        with SlowServer(None, clock, holds=True) as stalling, ThreadPoolExecutor(1) as thread:
             waiting = thread.submit(work.fetch, names[0], [stalling.uri])
             until(lambda: stalling.seen)
             clock.on(25.0)
@@ -319,7 +312,7 @@ class TestTheTimeOfAWork:
         turn = Budget(25.0, "a turn", blames=False, clock=clock)
         _, names = self.stored(tmp_path / "theirs", 1)
         work = self.node(tmp_path / "mine", clock, problems).within(turn)
-        with slow_server(None, clock, holds=True) as stalling, ThreadPoolExecutor(1) as thread:
+        with SlowServer(None, clock, holds=True) as stalling, ThreadPoolExecutor(1) as thread:
             waiting = thread.submit(work.fetch, names[0], [stalling.uri])
             until(lambda: stalling.seen)
             clock.on(25.0)

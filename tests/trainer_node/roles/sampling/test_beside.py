@@ -19,7 +19,7 @@ import repops
 from referee_py.errors import Unavailable
 from tests.trainer_node.audit.runs import opened, publish
 from tests.trainer_node.desk import ENOUGH, job, rules, until
-from tests.trainer_node.slow import Hand, SlowServer, slow_server
+from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
@@ -109,7 +109,7 @@ def hall(tmp_path: Path) -> Iterator[Hall]:
         samples=wanted,
         clock=clock,
     )
-    with slow_server(Store(tmp_path / "run" / "artifacts", sync=False), clock) as quick:
+    with SlowServer(Store(tmp_path / "run" / "artifacts", sync=False), clock) as quick:
         made = Hall(node, run, wanted, clock, quick)
         yield made
         made.go.set()
@@ -170,7 +170,7 @@ def test_a_lie_that_is_served_is_found_while_the_next_interval_is_withheld(
                 assert hall.go.wait(120)
             return super().get(name)
 
-    with slow_server(Partly(served.root, sync=False), hall.clock) as half:
+    with SlowServer(Partly(served.root, sync=False), hall.clock) as half:
         of = hall.job(half.uri)
         assert until(lambda: hall.found(of) == [INTERVALS])
         hall.go.set()
