@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from referee_py.errors import Unavailable
+from tests.support.clock import Clock
 from tests.support.local_server import LocalServer
 from trainer_node.errors import Corrupt
 from trainer_node.network.artifact_server import ArtifactServer
@@ -33,18 +34,11 @@ MIB = 1 << 20
 HOST = "peer.example:80"
 
 
-class Clock:
-    now = 1e9
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Desk:
     """A budget of 1000 bytes and 100 s a day, on a database that outlives it."""
 
     def __init__(self, database: Database | None = None, clock: Clock | None = None) -> None:
-        self.database, self.clock = database or Database(None), clock or Clock()
+        self.database, self.clock = database or Database(None), clock or Clock(1e9)
         self.metrics, self.problems = Metrics(), Problems()
         self.peers = Peers(
             self.database, self.metrics, self.problems, max_bytes=1000, max_s=100, clock=self.clock
