@@ -193,7 +193,7 @@ bench: setup ## Measure kernels, steps, commitments and disputes on this machine
 
 .PHONY: bench-rounding
 bench-rounding: setup ## Measure rounding logs: sizes, corrections, overhead, runs on different hardware
-	$(BIN)/python scripts/bench_rounding.py $(ARGS)
+	$(BIN)/python scripts/bench.py --rounding $(ARGS)
 
 .PHONY: clean
 clean: ## Remove everything that setup and the tests made

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 from referee_py.errors import AssayError, InvalidInput
 from trainer_node.chain import ChainClient, HearingInfo, JobView, MatchInfo, Snapshot, TrialInfo
 from trainer_node.chain.block import Block
-from trainer_node.chain.events import Event
+from trainer_node.client.dispute_words import Told, told
 from trainer_node.errors import ChainError
 
 from .index import Index, Sent
@@ -27,15 +26,6 @@ class IndexedClient(ChainClient):
 
     def first_block(self, job: JobView, before: Block) -> int:  # noqa: ARG002
         return self.deployment.block
-
-
-@dataclass(frozen=True)
-class Told:
-    """An event with the thing that it is about: match, hearing, or a trial by its number from 1."""
-
-    event: Event
-    of: str
-    trial: int = 0
 
 
 class Case:
@@ -62,14 +52,7 @@ class Case:
     @cached_property
     def told(self) -> tuple[Told, ...]:
         """All events of the match, its hearing and its trials, in order."""
-        snapshot = self.look.snapshot
-        found = [Told(event, "match") for event in snapshot.events(self.match.id)]
-        if self.hearing is not None:
-            found += [Told(event, "hearing") for event in snapshot.hearing_events(self.hearing.id)]
-            for number in range(1, self.hearing.state.trials + 1):
-                trial = self.hearing.trial(number)
-                found += [Told(event, "trial", number) for event in snapshot.trial_events(trial)]
-        return tuple(sorted(found, key=lambda told: (told.event.block, told.event.index)))
+        return tuple(told(self.look.snapshot, self.match.id, self.hearing))
 
     def sent(self, tx_hash: bytes) -> Sent:
         return self.look.sent(tx_hash)

@@ -9,8 +9,10 @@ from typing import Any
 from referee_py.program import Program, Structure
 from referee_py.program.describe import Names, value_of
 from trainer_node.chain import JobView
+from trainer_node.client.dispute_words import CASES
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.fetcher import Fetcher
+from trainer_node.network.sources import Served
 from trainer_node.run.package import load_program
 
 from . import text
@@ -18,7 +20,7 @@ from .artifacts import Shelf
 from .chain import Case, Chain, Look
 from .parties import Parties
 from .rendering import NotThere, Place, render
-from .rungs import CASES, Ladder
+from .rungs import Ladder
 
 
 class Desk:
@@ -65,7 +67,7 @@ class Desk:
         bundle = self._bundles.get(job.program_file)
         if bundle is not None:
             return bundle.program
-        return load_program(self._fetcher, job.program, job.program_file, job.servers(client=True))
+        return load_program(Served(self._fetcher, job.servers(client=True)), job.program, job.program_file)
 
     def case(self, look: Look, number: int, match: str) -> Case:
         """Return a match of a job by the beginning of its id. Raises NotThere."""

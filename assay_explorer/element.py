@@ -24,7 +24,7 @@ from referee_py.program.modes import mode_or_unknown
 from referee_py.rounding.entries import WRITTEN
 from referee_py.rounding.primitives import DOWN, UP
 from referee_py.trial.chain_states import ChainStates
-from trainer_node.network.fetcher import Fetcher
+from trainer_node.network.sources import Source
 from trainer_node.run.package import MAX_HEADER_BYTES
 
 NEAR = 4
@@ -131,7 +131,7 @@ class Question:
     judged: int | None = None
 
 
-def shown(question: Question, fetcher: Fetcher, uris: Sequence[str], memory: int) -> Shown:
+def shown(question: Question, source: Source, memory: int) -> Shown:
     """Fetch what is needed, and compute. Raises Unavailable, HashMismatch; InvalidInput if it would take too much."""
     first, second = question.records
     types = question.input_types
@@ -140,7 +140,7 @@ def shown(question: Question, fetcher: Fetcher, uris: Sequence[str], memory: int
         raise InvalidInput(f"the operator's tensors take {needed} bytes; the limit is {memory}")
 
     def tensor(hash_: bytes, type_: TensorType) -> Array:
-        array = fetcher.tensor(hash_, uris, max_bytes=type_.nbytes + MAX_HEADER_BYTES)
+        array = source.tensor(hash_, type_.nbytes + MAX_HEADER_BYTES)
         if TensorType.of(array) != type_:
             raise Unavailable(f"a record names a tensor of {TensorType.of(array)}; the program says {type_}")
         return array

@@ -6,11 +6,10 @@ from typing import Any
 
 from referee_py.errors import InvalidEncoding
 from referee_py.program import Structure
-from trainer_node.ids import short
 
 from .rung_maker import RungMaker
-from .rungs import SIDES, Rung
-from .text import ether, moment
+from .rungs import Rung
+from .text import moment
 
 
 class HearingRungs(RungMaker):
@@ -45,16 +44,8 @@ class HearingRungs(RungMaker):
     def _on_attested(self, args: dict[str, Any]) -> None:
         who = self._name(args["verifier"])
         rung = self._hearing()
-        self._say(rung, f"{who} signs {self._whose(args['record'])}")
+        self._say(rung)
         rung.facts.append((who, f"signs {self._whose(args['record'])}"))
-
-    def _whose(self, record: bytes) -> str:
-        hearing = self._case.hearing
-        pair = hearing.terms.submission.records if hearing is not None else (b"", b"")
-        for side in (0, 1):
-            if pair[side] == record:
-                return f"the record of side {SIDES[side]}"
-        return f"another record, {short(record)}"
 
     def _on_verdict_reached(self, args: dict[str, Any]) -> None:
         rung = self._rung(Rung("verdict", "Verdict"))
@@ -66,7 +57,7 @@ class HearingRungs(RungMaker):
         rung = self._rung(Rung("appeal", "Appeal"))
         who = self._name(args["appellant"])
         rung.lead = f"{who} does not accept the verdict, and has the court judge, for a bond."
-        self._say(rung, f"{who} appeals, with a bond")
+        self._say(rung)
 
     def _on_tried(self, args: dict[str, Any]) -> None:
         number = len(self._trials) + 1
@@ -87,11 +78,7 @@ class HearingRungs(RungMaker):
         rung.facts.append(("they may stand by it until", moment(args["until"])))
         self._say(rung, f"{self._name(args['accuser'])} has been right: the verdict is overruled")
 
-    def _on_slashed(self, args: dict[str, Any]) -> None:
-        self._say(self.rungs[-1], f"{self._name(args['verifier'])} loses its bond of {ether(args['bond'])}")
+    def _on_slashed(self, _: dict[str, Any]) -> None:
+        self._say(self.rungs[-1])
 
-    def _on_stood(self, args: dict[str, Any]) -> None:
-        self._say(self.rungs[-1], f"{self._name(args['verifier'])} stands by the verdict")
-
-    def _on_cleared(self, args: dict[str, Any]) -> None:
-        self._say(self.rungs[-1], f"{self._name(args['verifier'])} stood by the verdict, and was right")
+    _on_stood = _on_cleared = _on_slashed

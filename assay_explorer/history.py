@@ -13,9 +13,10 @@ from trainer_node.chain import MatchTrace, retraced
 from trainer_node.chain.codec.base import calls_in
 from trainer_node.chain.codec.match import match_move
 from trainer_node.chain.rpc import guarded
+from trainer_node.client.dispute_words import Told
 from trainer_node.errors import RpcUnavailable
 
-from .chain import Case, Told
+from .chain import Case
 from .index import Sent
 
 MAX_MOMENTS = 400

@@ -48,4 +48,5 @@ class _AllRungs(MatchRungs, HearingRungs, TrialRungs):
         name = _CAPITAL.sub(r"_\1", event.name).lower()
         method: Callable[..., None] | None = getattr(self, f"_on_{name}", None)
         if method is not None:
+            self._event = event
             method(event.args, trial) if trial else method(event.args)

@@ -8,10 +8,10 @@ from referee_py.game.state import Phase
 from referee_py.program.terms import leaf_count
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
-from trainer_node.ids import short
+from trainer_node.client.dispute_words import CASES
 
 from .rung_maker import RungMaker
-from .rungs import CASES, SIDES, Found, Rung, Strip
+from .rungs import SIDES, Found, Rung, Strip
 from .text import plural
 
 
@@ -84,11 +84,8 @@ class MatchRungs(RungMaker):
         rung.pairs.append(("record", *self._nodes))
         rung.lead = f"Operator {node} is the first one whose record differs. Both sides open theirs."
 
-    def _on_revealed(self, args: dict[str, Any]) -> None:
-        count = len(args["children"])
-        self._say(
-            self.rungs[-1], f"{self._side(args['side'])} reveals {count} nodes {args['height']} levels up"
-        )
+    def _on_revealed(self, _: dict[str, Any]) -> None:
+        self._say(self.rungs[-1])
 
     def _on_descended(self, args: dict[str, Any]) -> None:
         rung, height, index = self.rungs[-1], args["height"], args["index"]
@@ -112,16 +109,12 @@ class MatchRungs(RungMaker):
     def _on_refined(self, args: dict[str, Any]) -> None:
         side, root = args["side"], args["root"]
         self._roots = (root, self._roots[1]) if side == 0 else (self._roots[0], root)
-        every = self._terms.strides[args["level"]]
-        each = "every step" if every == 1 else f"every {every} steps"
-        self._say(self.rungs[-1], f"{self._side(side)} commits to {each}: {short(root)}")
+        self._say(self.rungs[-1])
 
     def _on_record_opened(self, args: dict[str, Any]) -> None:
-        record, rung = args["record"], self.rungs[-1]
-        counts = f"{plural(len(record.inputs), 'input')}, {plural(len(record.outputs), 'output')}"
-        self._say(rung, f"{self._side(args['side'])} opens its record: {counts}")
-        self._records[args["side"]] = record
-        self._compare_records(rung)
+        self._say(self.rungs[-1])
+        self._records[args["side"]] = args["record"]
+        self._compare_records(self.rungs[-1])
 
     def _on_decided(self, args: dict[str, Any]) -> None:
         self.reason, self.losers = Reason(args["reason"]), tuple(sides(args["losers"]))

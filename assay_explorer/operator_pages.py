@@ -8,6 +8,7 @@ from typing import Any
 from referee_py.commit import Record
 from referee_py.program import Program
 from trainer_node.chain import JobView
+from trainer_node.network.sources import Served
 
 from . import text
 from .artifacts import Got
@@ -137,7 +138,7 @@ class OperatorPages(Desk):
         question = question_about(case, found, graph.value.program)
         assert question is not None
         key = ("element", case.id, records[0].hash(), records[1].hash(), at.element, question.judged)
-        make = partial(shown, question, self._fetcher, uris, self._memory)
+        make = partial(shown, question, Served(self._fetcher, uris), self._memory)
         return self._shelf.get(key, make)
 
 

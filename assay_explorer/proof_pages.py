@@ -5,6 +5,8 @@ from __future__ import annotations
 from referee_py.errors import InvalidInput, Unavailable
 from referee_py.walk.reason import Reason
 from trainer_node.chain import recorded
+from trainer_node.client.dispute_words import CASES
+from trainer_node.network.sources import Served
 
 from .chain import Case, Look
 from .desk import Desk
@@ -13,7 +15,7 @@ from .history import moments
 from .ladder import ladder
 from .operator_pages import question_about, servers_of
 from .parties import Parties
-from .rungs import CASES, SIDES, Ladder
+from .rungs import SIDES, Ladder
 
 
 class ProofPages(Desk):
@@ -58,7 +60,7 @@ class ProofPages(Desk):
             if question is None or found.reason is not Reason.OPERATOR:
                 return said
             try:
-                one = shown(question, self._fetcher, servers_of(case), self._memory)
+                one = shown(question, Served(self._fetcher, servers_of(case)), self._memory)
             except (Unavailable, InvalidInput) as error:
                 return [*said, (f"the operator cannot be computed: {error}", None)]
             for side in (0, 1):

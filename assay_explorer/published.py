@@ -42,11 +42,11 @@ class RunPages:
         hosts: frozenset[str] = frozenset(),
     ) -> None:
         self.hosts = hosts
-        location = Address(address)
+        at = Address(address)
         self._address = address
-        self._run = PublishedRun(location, Store(cache, sync=False))
+        self._run = PublishedRun(at, Store(cache, sync=False))
         self._coverage = merge(self._run, files_in(receipts)) if receipts else None
-        self._series = _metrics(location)
+        self._series = _metrics(at)
         names = next(
             (one.names for one in bundles if one.program.file_hash().hex() == self._run.claim.program_file),
             None,
@@ -124,10 +124,10 @@ def _differences(coverage: Coverage | None) -> list[tuple[int, str, str]]:
     return found[:100]
 
 
-def _metrics(location: Address) -> list[curve.Series]:
+def _metrics(address: Address) -> list[curve.Series]:
     """Return the published metrics as curves. SAFETY: their publisher may have written anything."""
     try:
-        data = location.read(METRICS, MAX_METRICS_BYTES)
+        data = address.read(METRICS, MAX_METRICS_BYTES)
     except Unavailable:
         return []
     found: dict[str, list[tuple[int, float]]] = {}

@@ -6,10 +6,14 @@ from typing import Any
 
 from referee_py.program import Structure
 from referee_py.walk.reason import Reason
+from trainer_node.chain.events import Event
+from trainer_node.client.dispute_words import Words
+from trainer_node.ids import short
 
 from .chain import Case
 from .history import Moment
 from .rungs import SIDES, Found, Moves, Names, Pair, Rung
+from .text import moment
 
 
 class RungMaker:
@@ -22,6 +26,8 @@ class RungMaker:
         self.found = Found()
         self.losers: tuple[int, ...] | None = None
         self.reason: Reason | None = None
+        self._words = Words(self._terms, moment, lambda side: f"side {SIDES[side]}", name, self._whose)
+        self._event: Event
         self._moment: Moment | None = None
         self._used: set[bytes] = set()
         self._roots: Pair = case.match.terms.roots
@@ -40,8 +46,8 @@ class RungMaker:
         self.rungs.append(rung)
         return rung
 
-    def _say(self, rung: Rung, line: str) -> None:
-        """Add a line to the present transaction's part in a rung."""
+    def _say(self, rung: Rung, line: str | None = None) -> None:
+        """Add a line to the present transaction's part in a rung: by default that of the event that is taken."""
         assert self._moment is not None
         sent = self._moment.sent
         part = next((part for part in rung.moves if part.sent.hash == sent.hash), None)
@@ -49,11 +55,15 @@ class RungMaker:
             part = Moves(sent, self._moment.since, sent.hash in self._used)
             self._used.add(sent.hash)
             rung.moves.append(part)
-        part.lines.append(line)
+        part.lines.append(self._words.of(self._event) if line is None else line)
 
-    @staticmethod
-    def _side(side: int) -> str:
-        return f"side {SIDES[side]}"
+    def _whose(self, record: bytes) -> str:
+        hearing = self._case.hearing
+        pair = hearing.terms.submission.records if hearing is not None else (b"", b"")
+        for side in (0, 1):
+            if pair[side] == record:
+                return f"the record of side {SIDES[side]}"
+        return f"another record, {short(record)}"
 
     def _compare_records(self, rung: Rung) -> None:
         if len(self._records) < 2:

@@ -11,17 +11,6 @@ from referee_py.walk.reason import Reason
 from .index import Sent
 
 SIDES = "A", "B"
-CASES = {
-    Reason.TIMEOUT: ("timeout", "a side did not answer before its clock ran out"),
-    Reason.PADDING: ("padding", "a side has claimed a checkpoint beyond the end of the run"),
-    Reason.STRUCTURE: ("case 1", "a record names another operator than the program's"),
-    Reason.INPUT_CHECKPOINT: ("case 2, checkpoint", "an input is not what the checkpoint before holds"),
-    Reason.INPUT_NODE: ("case 2, node", "an input is not what the earlier operator gave"),
-    Reason.INPUT_CONSTANT: ("case 2, constant", "an input is not the data that the job commits to"),
-    Reason.INPUT_STEP: ("case 2, step number", "an input is not the number of the step"),
-    Reason.LOG: ("case 3", "a rounding log is not the one that the trainer has committed to"),
-    Reason.OPERATOR: ("case 4", "the inputs are equal, and the operator does not give this output"),
-}
 Pair = tuple[bytes, bytes]
 Names = Callable[[str], str]
 """Name of an account on the page."""

@@ -7,7 +7,6 @@ from typing import Any
 from referee_py.element import Entry
 from referee_py.trial.rules import leaf_count as data_leaves
 from referee_py.walk.sides import sides
-from trainer_node.ids import short
 
 from .rung_maker import RungMaker
 from .rungs import SIDES, Found, Rung, Strip
@@ -19,9 +18,7 @@ class TrialRungs(RungMaker):
 
     def _on_output_shown(self, args: dict[str, Any], trial: int) -> None:
         rung, side = self._trials[trial], args["side"]
-        self._say(
-            rung, f"{self._side(side)} shows its output {args['output']}: data root {short(args['root'])}"
-        )
+        self._say(rung)
         what = f"data of output {args['output']}"
         pair = next((pair for pair in rung.pairs if pair[0] == what), (what, b"", b""))
         pair = (what, args["root"], pair[2]) if side == 0 else (what, pair[1], args["root"])
@@ -36,10 +33,10 @@ class TrialRungs(RungMaker):
         if trial == max(self._trials):
             self.found = Found(self.found.step, self.found.node, args["output"])
 
-    def _on_nodes_revealed(self, args: dict[str, Any], trial: int) -> None:
-        rung = self._trials[trial]
-        count = len(args["children"])
-        self._say(rung, f"{self._side(args['side'])} reveals {count} nodes {args['height']} levels up")
+    def _on_nodes_revealed(self, _: dict[str, Any], trial: int) -> None:
+        self._say(self._trials[trial])
+
+    _on_leaf_shown = _on_nodes_revealed
 
     def _on_nodes_descended(self, args: dict[str, Any], trial: int) -> None:
         rung, height, index = self._trials[trial], args["height"], args["index"]
@@ -53,11 +50,6 @@ class TrialRungs(RungMaker):
         if height == 0:
             rung.pairs.append((f"leaf {index}", args["node0"], args["node1"]))
 
-    def _on_leaf_shown(self, args: dict[str, Any], trial: int) -> None:
-        self._say(
-            self._trials[trial], f"{self._side(args['side'])} shows its leaf of {len(args['leaf'])} bytes"
-        )
-
     def _on_element_found(self, args: dict[str, Any], trial: int) -> None:
         element, steps = args["element"], args["steps"]
         rung = self._rung(Rung("element", f"Element {element}", page="element"))
@@ -70,7 +62,7 @@ class TrialRungs(RungMaker):
         rung.facts.append(
             ("bits of side A, side B", " ≠ ".join(f"0x{value:08x}" for value in args["values"]))
         )
-        self._say(rung, f"element {element}: a chain of {plural(steps, 'step')}")
+        self._say(rung)
         entry = Entry(args["entry"].kind, args["entry"].written)
         known = self.found
         if trial == max(self._trials):
@@ -81,16 +73,14 @@ class TrialRungs(RungMaker):
                 steps,
             )
 
-    def _on_states_posted(self, args: dict[str, Any], trial: int) -> None:
-        self._say(
-            self._element[trial], f"side A posts its states between steps {args['lo']} and {args['hi']}"
-        )
+    def _on_states_posted(self, _: dict[str, Any], trial: int) -> None:
+        self._say(self._element[trial])
 
     def _on_state_answered(self, args: dict[str, Any], trial: int) -> None:
         rung, lo, hi = self._element[trial], args["lo"], args["hi"]
         assert rung.strip is not None
         rung.strip.lo, rung.strip.hi = lo, max(hi - 1, lo)
-        self._say(rung, f"side B agrees after step {lo}, not after step {hi}")
+        self._say(rung)
         if trial == max(self._trials):
             known = self.found
             self.found = Found(

@@ -18,6 +18,7 @@ from trainer_node.chain import HearingInfo, JobView, TransactionManager
 from trainer_node.daemon.loop import Loop
 from trainer_node.daemon.service import Daemon, Service, open_daemon
 from trainer_node.network.fetcher import Fetcher
+from trainer_node.network.sources import Served
 from trainer_node.play.judgement import Judgement, servers
 from trainer_node.roles import challenger, trainer
 from trainer_node.roles.participant import Participant
@@ -72,8 +73,8 @@ class LyingVerifier(Verifier):
         right = super()._judge(job, hearing, fetcher)
         wrong = next(record for record in hearing.terms.dispute.records if record != right.record)
         most = max(array.nbytes for array in right.operator.outputs) + MAX_HEADER_BYTES
-        uris = servers(job, hearing)
-        false = [fetcher.tensor(output, uris, max_bytes=most) for output in wrong.outputs]
+        source = Served(fetcher, servers(job, hearing))
+        false = [source.tensor(output, most) for output in wrong.outputs]
         operator = Operator(right.operator.inputs, false, right.operator.log)
         return replace(right, record=wrong, operator=operator, kept=False)
 

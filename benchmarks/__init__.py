@@ -1,4 +1,4 @@
-"""Measurements of `scripts/bench.py`; docs/measurements/ has the figures.
+"""Measurements, which `scripts/bench.py` lists and runs; docs/measurements/ has the figures.
 
 contest          repops against torch: the tables of the next three
 contractions     matrix products and convolutions
@@ -6,6 +6,7 @@ kernels          the other operators
 composites       fused expressions
 peak             matrix products against the peak of the processor
 exact            the mode exact, torch and repops-f32
+eager            a training step of eager torch
 steps            a training step against eager torch, and the extra time of a commitment
 models           steps of full-size models (recipes); their peak memory (peak_memory)
 modes            a step in each mode

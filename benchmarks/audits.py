@@ -1,17 +1,14 @@
 """Audits of a GPT of more than 10 million parameters, of which one element of one step is wrong.
 
-    python -m benchmarks.audits TEXT [--folder FOLDER] [--seed SEED] [--turns TURNS] [--ray]
-
 publish   trains it with the lie, and keeps all checkpoints
-audit     all intervals, in one process and in two, in turns; with --ray on two machines of a cluster (processes of this
-          machine), one of which is killed in the middle
+audit     all intervals, in one process and in two, in turns
+on_ray    on two machines of a cluster (processes of this machine), one of which is killed in the middle
 bound     what two processes gain that do nothing but training steps: no audit of this machine can gain more
 states    cost of a commitment to the state after a step, compared with the step itself
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import random
@@ -27,7 +24,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import repops
-from rich.console import Console
 
 from assay_capture.capture import build
 from assay_lab.daemons import lying
@@ -45,12 +41,11 @@ from trainer_node.cli.audit import DIFFERS
 from trainer_node.local.bundle import Bundle
 from trainer_node.local.run_folder import KeepRule, RunFolder, open_run
 from trainer_node.run.modes import backend_of
-from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
 from trainer_node.storage.store import Store
 
-from .gpt_dispute import ROOT, backward_nodes, gpt
-from .report import Table, load, machine, show
+from .gpt_dispute import backward_nodes, gpt
+from .report import Table
 
 STEPS, STRIDES = 80, (2, 1)
 MEMORY = 8 << 30
@@ -59,10 +54,9 @@ MEMORY = 8 << 30
 @contextmanager
 def lying_run(bundle: Bundle, lie: Lie, folder: Path) -> Iterator[tuple[RunFolder, Replay]]:
     """Publish a run with a lie, or continue with it; yield its folder and the liar's own replay."""
-    package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
     keeps = KeepRule(every=1)
     with open_run(folder, bundle.terms, "repops-f32", resume=True, keep_s=1e9, keeps=keeps) as opened:
-        replay = lying(lie)(package, backend_of("cpu"), opened.store, opened)
+        replay = lying(lie)(bundle, backend_of("cpu"), opened.store, opened)
         opened.publish(bundle, replay.train())
         yield opened, replay
 
@@ -216,43 +210,38 @@ def tell(found: Iterable[Finding]) -> None:
             print(finding.to_json())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("text", type=Path)
-    parser.add_argument("--folder", type=Path, default=ROOT / ".build/audits")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--ray", action="store_true")
-    given = parser.parse_args()
-    job, folder = given.folder / f"gpt-{STEPS}", given.folder / f"run-{STEPS}"
+@contextmanager
+def published(text: Path, folder: Path, seed: int) -> Iterator[tuple[Path, PublishedRun, Path]]:
+    """Yield the bundle's folder, the published run that lies, and its folder, until the audits are over."""
+    job, place = folder / f"gpt-{STEPS}", folder / f"run-{STEPS}"
     if not (job / "job.json").exists():
-        build(replace(gpt(given.text, STEPS), strides=STRIDES)).write(job)
+        build(replace(gpt(text, STEPS), strides=STRIDES)).write(job)
     bundle = Bundle.read(job)
-    draw = random.Random(given.seed)
+    draw = random.Random(seed)
     node, step = draw.choice(backward_nodes(bundle)), draw.randint(2, STEPS - 1)
     lie = Lie(Fault.WRONG_OP_OUTPUT, step, node)
     print(f"wrong: node {node} ({bundle.program.nodes[node].name}) in step {step}")
-    console = Console(width=120)
-    with lying_run(bundle, lie, folder) as (opened, replay), tempfile.TemporaryDirectory() as cache:
-        interval = -(-step // STRIDES[0])
-        opened.show(replay, interval, step, node)
-        run = PublishedRun(Address(str(folder)), Store(Path(cache), sync=False))
-        if given.ray:
-            seconds, found = on_a_cluster(run, folder)
-            print(f"two machines, one of them killed: {seconds:.1f} s, load {os.getloadavg()[0]:.1f}")
-            tell(found)
-        if given.turns:
-            table, found = audits(run, folder, given.turns)
-            most = bound(job, 2 * given.turns + 1)
-            table.note = f"two processes that only train: {most:.2f}; {machine()}; {load()}"
-            show(table, console)
-            tell(found)
-    table = states(bundle, 5)
-    table.note = f"one thread; {machine()}; {load()}"
-    show(table, console)
+    with lying_run(bundle, lie, place) as (opened, replay), tempfile.TemporaryDirectory() as cache:
+        opened.show(replay, -(-step // STRIDES[0]), step, node)
+        yield job, PublishedRun(Address(str(place)), Store(Path(cache), sync=False)), place
 
 
-if __name__ == "__main__":
-    main()
+def measure(text: Path, folder: Path, seed: int, turns: int) -> Iterator[Table]:
+    """Yield the times of audits, and those of commitments to states."""
+    with published(text, folder, seed) as (job, run, place):
+        table, found = audits(run, place, turns)
+        table.note = f"two processes that only train: {bound(job, 2 * turns + 1):.2f}; "
+        yield table
+        tell(found)
+    table = states(Bundle.read(job), 5)
+    table.note = "one thread; "
+    yield table
+
+
+def on_ray(text: Path, folder: Path, seed: int) -> tuple[Table, ...]:
+    """Print what a cluster finds of which a machine is killed. Returns no table."""
+    with published(text, folder, seed) as (_, run, place):
+        seconds, found = on_a_cluster(run, place)
+        print(f"two machines, one of them killed: {seconds:.1f} s, load {os.getloadavg()[0]:.1f}")
+        tell(found)
+    return ()

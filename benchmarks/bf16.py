@@ -25,7 +25,7 @@ from assay_capture.capture.seeded import data_order
 from referee_py.commit.tensor import Array
 from referee_py.execute import FastExecutor, Run
 
-from .models import loss_of
+from .eager import loss_of
 from .report import Table
 
 STEPS = 200

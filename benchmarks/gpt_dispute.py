@@ -1,13 +1,10 @@
 """A dispute about a GPT of more than 10 million parameters, from a text file to the verdict.
 
-    python -m benchmarks.gpt_dispute TEXT [--folder FOLDER] [--seed SEED]
-
 One element of one operator of the backward pass is wrong; the seed selects the operator and the step.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 from pathlib import Path
 
@@ -17,9 +14,10 @@ from assay_lab.demo import Result, Scenario, play
 from assay_lab.faults import Fault, Lie
 from trainer_node.local.bundle import Bundle
 
+from .report import Table
+
 STEPS, STRIDES = 20, (10, 1)
 WINDOW, BATCH = 64, 4
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def gpt(text: Path, steps: int = STEPS) -> Recipe:
@@ -65,21 +63,12 @@ def run(text: Path, folder: Path, seed: int) -> tuple[Result, Lie, str]:
     return result, lie, f"{bundle.program.nodes[node].name}, {bundle.labels['nodes'][node]}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("text", type=Path)
-    parser.add_argument("--folder", type=Path, default=ROOT / ".build/gpt")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    result, lie, operator = run(given.text, given.folder, given.seed)
+def measure(text: Path, folder: Path, seed: int) -> tuple[Table, ...]:
+    """Play the dispute, and print what it took. Returns no table."""
+    result, lie, operator = run(text, folder, seed)
     print(f"wrong: {operator}, operator {lie.node} of step {lie.step}")
     for match in result.disputes:
         print(f"decided by {match.reason.name} about operator {match.operator} of step {match.step}")
         print(f"{match.transactions} transactions, {match.gas:,} gas")
     print(f"{result.seconds:.0f} s in all; just: {result.just}")
-
-
-if __name__ == "__main__":
-    main()
+    return ()

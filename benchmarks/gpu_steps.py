@@ -69,7 +69,7 @@ def timing(name: str) -> str:
     """Return a line: milliseconds per step, ours in both modes (replayed CUDA graphs) and eager's, in turns."""
     import torch
 
-    from .models import eager_step
+    from .eager import eager_step
 
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False

@@ -6,25 +6,20 @@ committed step hashes every node's results. Peak memory is measured in separate 
 
 from __future__ import annotations
 
-import copy
 import gc
 import tempfile
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import numpy as np
 import repops
-import torch
 
 from assay_capture.capture import Recipe, build
-from assay_capture.capture.seeded import data_order
 from referee_py.execute import FastExecutor, State
 
+from .eager import eager_step
 from .peak_memory import peak_bytes
 from .recipes import built_in
 from .report import Table, factor, ms
-from .steps import optimizer_of
 from .timing import medians, one_thread, ratio
 
 MODELS = ("gpt2-small", "llama-100m", "resnet50", "distilbert", "bert-base", "vit-base", "convnext-tiny")
@@ -86,35 +81,3 @@ def _row(recipe: Recipe, turns: int) -> list[str]:
         *commitment,
         *memory,
     ]
-
-
-def eager_step(recipe: Recipe, keep: bool = True, device: str = "cpu") -> Callable[[], object]:
-    """Return a step that trains a copy of the recipe's module, or if not `keep`, the module itself."""
-    module = (copy.deepcopy(recipe.module) if keep else recipe.module).to(device)
-    optimizer = optimizer_of(recipe.optimizer, module)
-    data = {
-        name: torch.from_numpy(np.ascontiguousarray(array)).to(device) for name, array in recipe.data.items()
-    }
-    size = len(next(iter(data.values())))
-    order = torch.from_numpy(data_order(recipe.seed, size, recipe.batch_size, recipe.steps)).to(device)
-    step = 0
-
-    def one() -> object:
-        nonlocal step
-        chosen = order[step % len(order)]
-        step += 1
-        optimizer.zero_grad()
-        loss = loss_of(recipe, module, {name: tensor[chosen] for name, tensor in data.items()})
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return one
-
-
-def loss_of(recipe: Recipe, module: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Return the loss that a recipe minimises: the module's own, or one of its output and the labels."""
-    if recipe.loss is None:
-        found: torch.Tensor = module(**batch).loss
-        return found
-    return recipe.loss(module(batch["x"]), batch["y"])

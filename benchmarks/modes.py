@@ -22,7 +22,7 @@ from referee_py.rounding.log_source import MemoryLogs
 from trainer_node.local.bundle import Bundle
 from trainer_node.run.devices import evaluator_of
 
-from .models import eager_step
+from .eager import eager_step
 from .recipes import built_in
 from .report import Table, ms
 from .timing import medians, one_thread, ratio

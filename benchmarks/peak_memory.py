@@ -46,7 +46,7 @@ class _Sampler(threading.Thread):
 def _eager(name: str) -> tuple[int, Callable[[], object]]:
     import torch
 
-    from .models import eager_step
+    from .eager import eager_step
     from .recipes import built_in
 
     torch.set_num_threads(1)

@@ -12,13 +12,10 @@ The models are theirs, and two small ones for long runs; the text is given or sy
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import repops
-import torch
 from torch import nn
 
 from assay_capture.capture import SGD, Adam, Recipe
@@ -180,15 +177,3 @@ class Replayer:
         self.state, trace = self.executor.step(self.state, True)
         assert trace is not None
         return trace.root
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads(), repops.get_num_threads()
-    torch.set_num_threads(1)
-    repops.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads[0])
-        repops.set_num_threads(threads[1])

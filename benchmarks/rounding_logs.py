@@ -19,7 +19,8 @@ from referee_py.rounding.rounded_output import radius_at
 from referee_py.rounding.step_log import compress
 
 from .report import Table
-from .rounding import PAPER_LOGS, Replayer, one_thread, recipe_of
+from .rounding import PAPER_LOGS, Replayer, recipe_of
+from .timing import one_thread
 
 MODELS = ("gpt2-small", "resnet50", "vgg11", "logistic")
 SAMPLE = 1 << 18

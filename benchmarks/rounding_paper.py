@@ -15,11 +15,11 @@ from referee_py.commit.merkle import Tree
 from referee_py.program.modes import Rounding
 from referee_py.rounding.step_log import StepLog
 
-from .models import eager_step
+from .eager import eager_step
 from .report import Table, ms
-from .rounding import Borrowed, Replayer, one_thread, recipe_of
+from .rounding import Borrowed, Replayer, recipe_of
 from .rounding_runs import in_f64
-from .timing import medians, ratio
+from .timing import medians, one_thread, ratio
 
 EVERY = 5
 """Steps between checkpoints: k of their table 5."""

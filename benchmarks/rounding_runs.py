@@ -20,11 +20,10 @@ from referee_py.program.modes import Rounding
 from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.step_log import StepLog
 
-from .models import eager_step, loss_of
+from .eager import eager_step, loss_of, optimizer_of
 from .report import Table, ms
-from .rounding import BITS, PAPER_CORRECTIONS, Borrowed, Replayer, one_thread, recipe_of
-from .steps import optimizer_of
-from .timing import medians, ratio
+from .rounding import BITS, PAPER_CORRECTIONS, Borrowed, Replayer, recipe_of
+from .timing import medians, one_thread, ratio
 
 _ORDERS = ("halves", "blocked", "permuted", "interleaved")
 AUDITORS = {
@@ -39,6 +38,7 @@ CURVES = ("small-cnn", "small-gpt")
 """Models whose weights are compared to the end. For others, training without logs stops when states differ."""
 TIMED = ("gpt2-small", "resnet50", "vgg11", "small-gpt", "small-cnn")
 WARM_UP = 1
+PLOT = Path(__file__).resolve().parent.parent / "docs/benchmarks-rounding.png"
 
 
 def corrections(text: Path | None, steps: int = 2) -> Table:
@@ -248,6 +248,15 @@ def _distance(a: list[Array], b: list[Array]) -> float:
     """Return the Euclidean distance."""
     parts = [float(np.square(x.astype(np.float64) - y).sum()) for x, y in zip(a, b, strict=True)]
     return math.sqrt(sum(parts))
+
+
+def measure(text: Path | None, *, draw: bool) -> Table:
+    """Return the runs of all models, at 32 and 26 bits; ``draw``: the plot of the documentation, too."""
+    outcomes = {(name, bits): runs(name, bits, text) for bits in (32, 26) for name in LONG}
+    if draw:
+        plot({name: outcomes[name, 32].curves for name in CURVES}, PLOT)
+    tables = [outcome.table for outcome in outcomes.values()]
+    return Table(tables[0].name, tables[0].columns, [row for table in tables for row in table.rows])
 
 
 def plot(curves: Mapping[str, Mapping[str, list[float]]], path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from web3 import Web3
 
+Assay = Callable[..., tuple[int, str, str]]
+"""A command, as a person types it: exit code, standard output and error."""
 _ROOT = Path(__file__).resolve().parent.parent
 _START_TIMEOUT_S = 120.0
 _ACCOUNTS = 10
@@ -54,6 +57,24 @@ def _own_logging() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@pytest.fixture
+def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Assay:
+    """`assay("data", "show", ...)` returns exit code, standard output and error; it runs in an empty folder."""
+    from trainer_node.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["assay", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        output, errors = capfd.readouterr()
+        return int(caught.value.code or 0), output, errors
+
+    return run
+
+
 @contextmanager
 def _chains() -> Iterator[Callable[..., Anvil]]:
     """Return a function that starts a chain. Each chain's process ends with the context."""
@@ -66,7 +87,7 @@ def _chains() -> Iterator[Callable[..., Anvil]]:
     running: list[subprocess.Popen[bytes]] = []
 
     def start(*options: str, port: int | None = None) -> Anvil:
-        port = port or _free_port()
+        port = port or free_port()
         command = [program, "--port", str(port), "--hardfork", "osaka", "--silent", *options]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         running.append(process)
@@ -119,7 +140,7 @@ def anvil(start_anvil: Callable[..., Anvil]) -> Anvil:
     return start_anvil()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -5,6 +5,7 @@
 
 recipe        the definition of a training job; `build`
 recipes       recipes by name: `load_recipe`, and the built-in ones
+definition    what is known of a training step: the arguments of `capture`
 step          batch, forward, loss, backward, optimizer as one program: `capture`, `sketch`
 trace         passes 1 and 2: PyTorch to a functional ATen graph
 modules       what is inside a module's wrappers, and how it is left as it was

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import repops
@@ -27,16 +27,14 @@ from torch.nn import functional
 from referee_py.commit.tensor import Array
 from referee_py.execute import Metrics, Run
 
+from .definition import StepDefinition
 from .draft import Built
 from .errors import CaptureError
 from .modules import module_outputs
 from .optimizers import SGD
 from .python_state import PythonState
-from .step import Initial, capture
+from .step import draft_of
 from .trace import Objective
-
-if TYPE_CHECKING:
-    from .recipe import Recipe
 
 TOLERANCE, TOLERANCE_BF16 = 1e-3, 0.25
 """Largest difference of an element, in units of the largest element of its gradient."""
@@ -54,28 +52,34 @@ _DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", 
 Values = Mapping[str, Array]
 
 
-def check_first_step(recipe: Recipe, order: Array, initial: Initial) -> str:
+def check_first_step(step: StepDefinition) -> str:
     """Compare the first step, of the first part of its batch. Return what was compared, in words.
 
     Raises CaptureError if the two differ.
-
-    order    i64 [steps, batch]
-    initial  values of parameters that replace the module's
     """
-    tensors = [*recipe.module.parameters(), *recipe.module.buffers()]
+    tensors = [*step.module.parameters(), *step.module.buffers()]
     if any(tensor.is_meta or isinstance(tensor, FakeTensor) for tensor in tensors):
         return "not compared with PyTorch: the module has no values"
-    rows = order[:1, : order.shape[1] // recipe.accumulate]
+    first = StepDefinition(
+        *(step.module, step.loss, SGD(0.0), step.data),
+        step.order[:1, : step.order.shape[1] // step.accumulate],
+        step.initial,
+        inputs=step.inputs,
+        tables={name: table[:1, :1] for name, table in (step.tables or {}).items()},
+        expert_capacity=step.expert_capacity,
+        autocast=step.autocast,
+        gradients=True,
+    )
     with _without_dropout():
-        built = _captured(recipe, rows, initial, outputs=False)
+        built = draft_of(first).build()
         if any(node.name == "philox" for node in built.program.nodes):
             return "not compared with PyTorch: the module draws random numbers besides dropout"
-        found, wanted = _first_metrics(built), _eager(recipe, rows, initial, outputs=False)
-        apart = _differences(found, wanted, recipe)
-        if apart and not _amplified(recipe, rows, initial, found, wanted):
-            raise CaptureError(_where(recipe, rows, initial, apart))
-    if apart and recipe.autocast is not None:
-        in_f32 = check_first_step(replace(recipe, autocast=None), order, initial)
+        found, wanted = _first_metrics(built), _eager(first)
+        apart = _differences(found, wanted, first)
+        if apart and not _amplified(first, found, wanted):
+            raise CaptureError(_where(first, apart))
+    if apart and step.autocast is not None:
+        in_f32 = check_first_step(replace(step, autocast=None))
         return (
             f"rounding to bf16 takes the first step as far from FP64 as PyTorch's; without autocast {in_f32}"
         )
@@ -86,23 +90,6 @@ def check_first_step(recipe: Recipe, order: Array, initial: Initial) -> str:
     return "loss and gradients of the first step are those of PyTorch"
 
 
-def _captured(recipe: Recipe, rows: Array, initial: Initial, outputs: bool) -> Built:
-    return capture(
-        recipe.module,
-        recipe.loss,
-        SGD(0.0),
-        recipe.data,
-        rows,
-        initial,
-        inputs=recipe.inputs,
-        tables={name: table[:1, :1] for name, table in (recipe.tables or {}).items()},
-        expert_capacity=recipe.expert_capacity,
-        autocast=recipe.autocast,
-        gradients=True,
-        outputs=outputs,
-    )
-
-
 def _first_metrics(built: Built) -> Values:
     metrics = Metrics(built.labels.metrics)
     backend = repops.backend("cpu")
@@ -111,16 +98,16 @@ def _first_metrics(built: Built) -> Values:
     return metrics.latest
 
 
-def _amplified(recipe: Recipe, rows: Array, initial: Initial, found: Values, wanted: Values) -> bool:
+def _amplified(first: StepDefinition, found: Values, wanted: Values) -> bool:
     """Return whether the differences are those that rounding makes in eager PyTorch, too."""
-    if _is_narrow(recipe) and recipe.autocast is None:  # its parameters are bf16: there is no FP32 to compare
+    if _is_narrow(first) and first.autocast is None:  # its parameters are bf16: there is no FP32 to compare
         return False
     try:
-        precise = _eager_f64(recipe, rows, initial)
+        precise = _eager_f64(first)
     except Exception:
         return False
     ours, theirs = _norms(found, precise), _norms(wanted, precise)
-    times = AMPLIFIED if recipe.autocast is None else AMPLIFIED_BF16
+    times = AMPLIFIED if first.autocast is None else AMPLIFIED_BF16
     return max(ours.values()) <= times * max(theirs.values())
 
 
@@ -136,20 +123,20 @@ def _norms(values: Values, precise: Values) -> dict[str, float]:
     return distances
 
 
-def _eager_f64(recipe: Recipe, rows: Array, initial: Initial) -> Values:
+def _eager_f64(first: StepDefinition) -> Values:
     """Return loss and gradients of eager PyTorch in FP64, by the names of the metrics."""
-    module = recipe.module
-    given = dict(_batch(recipe, rows))
+    module = first.module
+    given = _batch(first)
     wide = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in given.items()}
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     tensors = {}
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        value = initial.get(name)
+        value = (first.initial or {}).get(name)
         held = tensor.detach() if value is None else from_numpy(value() if callable(value) else value)
         held = held.double() if held.is_floating_point() else held.clone()
         tensors[name] = held.requires_grad_() if name in trained else held
     with _put_back(module):
-        result = _objective(recipe)(lambda *args, **kw: functional_call(module, tensors, args, kw), wide)
+        result = _objective(first)(lambda *args, **kw: functional_call(module, tensors, args, kw), wide)
         loss = result[0] if isinstance(result, tuple) else result
         loss.backward()
     gradients = {name: tensors[name].grad for name in sorted(trained)}
@@ -157,30 +144,32 @@ def _eager_f64(recipe: Recipe, rows: Array, initial: Initial) -> Values:
     return values | {f"gradient.{name}": to_numpy(g) for name, g in gradients.items() if g is not None}
 
 
-def _objective(recipe: Recipe) -> Objective:
-    names = [*recipe.data, *(recipe.tables or {})]
-    loss_of = recipe.loss
-    return loss_of if isinstance(loss_of, Objective) else Objective.of(loss_of, recipe.inputs, names)
+def _objective(first: StepDefinition) -> Objective:
+    names = [*first.data, *(first.tables or {})]
+    loss_of = first.loss
+    return loss_of if isinstance(loss_of, Objective) else Objective.of(loss_of, first.inputs, names)
 
 
-def _batch(recipe: Recipe, rows: Array) -> dict[str, torch.Tensor]:
+def _batch(first: StepDefinition) -> dict[str, torch.Tensor]:
     """Return the first batch, and the rows of the first step in tables."""
-    batch = {name: from_numpy(np.ascontiguousarray(array[rows[0]])) for name, array in recipe.data.items()}
-    return batch | {name: torch.tensor(table[0, 0]) for name, table in (recipe.tables or {}).items()}
+    batch = {
+        name: from_numpy(np.ascontiguousarray(array[first.order[0]])) for name, array in first.data.items()
+    }
+    return batch | {name: torch.tensor(table[0, 0]) for name, table in (first.tables or {}).items()}
 
 
-def _eager(recipe: Recipe, rows: Array, initial: Initial, outputs: bool) -> Values:
+def _eager(first: StepDefinition) -> Values:
     """Return loss, gradients and module outputs of eager PyTorch, by the names of the metrics."""
-    module, objective, batch = recipe.module, _objective(recipe), _batch(recipe, rows)
+    module, objective, batch = first.module, _objective(first), _batch(first)
     with (
         _put_back(module),
-        module_outputs(module if outputs else None) as found,
+        module_outputs(module if first.outputs else None) as found,
     ):
         with torch.no_grad():
             for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-                if (value := initial.get(name)) is not None:
+                if (value := (first.initial or {}).get(name)) is not None:
                     tensor.copy_(from_numpy(value() if callable(value) else value))
-        with torch.autocast("cpu", recipe.autocast, enabled=recipe.autocast is not None):
+        with torch.autocast("cpu", first.autocast, enabled=first.autocast is not None):
             result = objective(module, batch)
         loss = result[0] if isinstance(result, tuple) else result
         loss.backward()
@@ -210,9 +199,9 @@ def _put_back(module: torch.nn.Module) -> Iterator[None]:
         before.restore()
 
 
-def _differences(found: Values, wanted: Values, recipe: Recipe) -> dict[str, float]:
+def _differences(found: Values, wanted: Values, first: StepDefinition) -> dict[str, float]:
     """Return the metrics that differ by more than rounding does, with their differences."""
-    limit = TOLERANCE_BF16 if _is_narrow(recipe) else TOLERANCE
+    limit = TOLERANCE_BF16 if _is_narrow(first) else TOLERANCE
     largest = max(
         (_size(value) for name, value in wanted.items() if name.startswith("gradient.")), default=0.0
     )
@@ -232,9 +221,9 @@ def _differences(found: Values, wanted: Values, recipe: Recipe) -> dict[str, flo
     return apart
 
 
-def _is_narrow(recipe: Recipe) -> bool:
+def _is_narrow(first: StepDefinition) -> bool:
     """Return whether the module computes in bf16, where eager PyTorch's own rounding is the larger part."""
-    return recipe.autocast is not None or any(p.dtype == torch.bfloat16 for p in recipe.module.parameters())
+    return first.autocast is not None or any(p.dtype == torch.bfloat16 for p in first.module.parameters())
 
 
 def _same(a: Array, b: Array) -> Array:
@@ -248,14 +237,15 @@ def _size(value: Array) -> float:
     return float(np.abs(finite).max(initial=0.0))
 
 
-def _where(recipe: Recipe, rows: Array, initial: Initial, apart: Mapping[str, float]) -> str:
+def _where(first: StepDefinition, apart: Mapping[str, float]) -> str:
     """Say what differs, and the first module whose output does."""
     worst = max(apart, key=lambda name: apart[name])
     what = f"the program's first step is not PyTorch's: {worst} differs by {apart[worst]:.2g} of its size"
-    built = _captured(recipe, rows, initial, outputs=True)
-    found, wanted = _first_metrics(built), _eager(recipe, rows, initial, outputs=True)
+    first = replace(first, outputs=True)
+    built = draft_of(first).build()
+    found, wanted = _first_metrics(built), _eager(first)
     outputs = {name: value for name, value in wanted.items() if name.startswith("output.")}
-    for name in _differences(found, outputs, recipe):
+    for name in _differences(found, outputs, first):
         place = built.labels.metrics.get(name)
         node = f", node {built.labels.nodes[place.node]}" if place is not None else ""
         path, _, call = name.removeprefix("output.").rpartition(".")

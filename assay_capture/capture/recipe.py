@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,13 +21,14 @@ from referee_py.program.describe_stats import commitment_steps
 from referee_py.program.terms import Terms, check_strides, suggest_strides
 from trainer_node.local.bundle import Bundle
 
+from .definition import Initial, StepDefinition
 from .draft import Built
 from .errors import CaptureError
 from .guard import check_first_step
 from .modules import plain_module
 from .optimizers import Optimizer
 from .seeded import data_order, uniform
-from .step import capture, exactly
+from .step import draft_of, exactly
 from .trace import Loss
 
 SHARE = 0.05
@@ -41,7 +42,7 @@ class Recipe:
     `initial` is "seeded" (drawn from `seed`, the same on every machine) or "module" (the module's own values). `seed`
     also seeds dropout. `order`, i64 [steps, batch], replays the example order of an existing run; if not given, every
     epoch is shuffled by `seed`. `processor` is the tokenizer or image processor of a `transformers` model, kept for
-    those who export the result. The other fields are those of `capture`.
+    those who export the result. The other fields are those of `StepDefinition`.
     """
 
     name: str
@@ -76,6 +77,14 @@ class Recipe:
 
         return recipe_of(trainer, name)
 
+    def step(self, order: Array, initial: Initial) -> StepDefinition:
+        """Return the step to capture. `initial` replaces the module's values, by name."""
+        own = {field.name for field in fields(self)}
+        shared = {
+            field.name: getattr(self, field.name) for field in fields(StepDefinition) if field.name in own
+        }
+        return StepDefinition(**{**shared, "order": order, "initial": initial})
+
 
 @runtime_checkable
 class RecipeJob(Protocol):
@@ -99,29 +108,13 @@ def build(recipe: Recipe | RecipeJob, check: bool = True) -> Bundle:
         raise CaptureError("the data set is empty")
     recipe = replace(recipe, module=plain_module(recipe.module))
     initial = seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else {}
-    order = _order(recipe, sizes[0])
-    built = capture(
-        recipe.module,
-        recipe.loss,
-        recipe.optimizer,
-        recipe.data,
-        order,
-        initial,
-        inputs=recipe.inputs,
-        tables=recipe.tables,
-        scheduler=recipe.scheduler,
-        seed=recipe.seed,
-        accumulate=recipe.accumulate,
-        clip_norm=recipe.clip_norm,
-        clip_value=recipe.clip_value,
-        expert_capacity=recipe.expert_capacity,
-        autocast=recipe.autocast,
-    )
+    step = recipe.step(_order(recipe, sizes[0]), initial)
+    built = draft_of(step).build()
     from ..huggingface.describe import describe
 
     extras = describe(recipe.module, recipe.processor, built, initial)
     bundle = bundle_of(recipe.name, built, recipe.steps, recipe.strides)
-    checked = check_first_step(recipe, order, initial) if check else "not compared with PyTorch"
+    checked = check_first_step(step) if check else "not compared with PyTorch"
     return replace(bundle, labels={**bundle.labels, "checked": checked}, extras=extras)
 
 

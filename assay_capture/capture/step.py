@@ -6,7 +6,7 @@ parameters, buffers (slots) ─┴─> forward ─> loss ─> gradients ─> opt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,132 +20,72 @@ from referee_py.commit.tensor import Array
 from referee_py.program import TensorType, validate
 
 from .builder import Builder, Ref
+from .definition import Initial, StepDefinition, by_fields
 from .draft import Built, Draft, Source
 from .errors import CaptureError
 from .lowering import RULES, Noise, dtype_of, lower, source_of
 from .modules import plain_module
-from .optimizers import Optimizer, Parameter, clip, clip_values, step_index
+from .optimizers import Parameter, clip, clip_values, step_index
 from .optimizers.torch_optim import as_optimizer
 from .replacements import experts
-from .trace import Loss, Objective, Traced, trace
-
-Initial = Mapping[str, Array | Callable[[], Array]]
-"""Values of parameters and buffers by name: an array, or a function that reads one when it is needed."""
+from .trace import Objective, Traced, trace
 
 
-def capture(
-    module: torch.nn.Module,
-    loss: Loss | None,
-    optimizer: Optimizer | torch.optim.Optimizer,
-    data: Mapping[str, Array],
-    order: Array,
-    initial: Initial | None = None,
-    *,
-    inputs: Sequence[str] | None = None,
-    tables: Mapping[str, Array] | None = None,
-    scheduler: Any = None,
-    seed: int = 0,
-    accumulate: int = 1,
-    clip_norm: float | None = None,
-    clip_value: float | None = None,
-    expert_capacity: float | None = None,
-    gradients: bool = False,
-    outputs: bool = False,
-    autocast: torch.dtype | None = None,
-) -> Built:
-    """Return the program that trains `module` for `len(order)` steps, with its tensors.
+@by_fields(StepDefinition)
+def capture(step: StepDefinition) -> Built:
+    """Return the program that trains the module for `len(order)` steps, with its tensors.
 
-    data        arrays of the same length, f32, bf16, i64 or bool
-    loss        `loss(output, *rest)`, where `rest` are the arrays not in `inputs`; None: the output's own `.loss`. An
-                `Objective` of one's own decides itself what the module gets
-    optimizer   one of ours, or one of torch.optim that has not stepped; `scheduler` is the latter's, if it has one
-    inputs      names of the arrays given to the module: the first array if None; several are given by keyword. With no
-                loss, every array is given by keyword
-    order       i64 [steps, batch]: `order[t-1]` lists the examples of step t
-    tables      f32 [steps, accumulate] by name: a number for each step and part of its batch, which the objective gets
-                next to the arrays
-    initial     replaces parameters and buffers by name; the others start with the module's values
-    seed        of dropout, below 2^64
-    accumulate  number of parts into which the batch is split; their gradients (and losses) are averaged
-    clip_norm   scales the gradients so that their common norm is at most this
-    clip_value  brings each element of the gradients into +-this, after clip_norm
-    expert_capacity  places of each expert of a mixture, in even shares of the tokens; None: no token is left out
-    autocast    torch.bfloat16: forward pass and loss run as inside torch.autocast
-    gradients   adds a metric `gradient.<parameter>` for each parameter: its gradient before clipping
-    outputs     adds a metric `output.<module>.<call>` for what each module gives
-
-    Raises CaptureError, or Unsupported, which names module path, ATen operator and remedy. Does not change the module.
+    Takes the fields of `StepDefinition`. Does not change the module. Raises CaptureError, or Unsupported, which names
+    module path, ATen operator and remedy.
     """
-    return sketch(
-        *(module, loss, optimizer, data, order, initial),
-        inputs=inputs,
-        tables=tables,
-        scheduler=scheduler,
-        seed=seed,
-        accumulate=accumulate,
-        clip_norm=clip_norm,
-        clip_value=clip_value,
-        expert_capacity=expert_capacity,
-        gradients=gradients,
-        outputs=outputs,
-        autocast=autocast,
-    ).build()
+    return draft_of(step).build()
 
 
-def sketch(
-    module: torch.nn.Module,
-    loss: Loss | None,
-    optimizer: Optimizer | torch.optim.Optimizer,
-    data: Mapping[str, Array],
-    order: Array,
-    initial: Initial | None = None,
-    *,
-    inputs: Sequence[str] | None = None,
-    tables: Mapping[str, Array] | None = None,
-    scheduler: Any = None,
-    seed: int = 0,
-    accumulate: int = 1,
-    clip_norm: float | None = None,
-    clip_value: float | None = None,
-    expert_capacity: float | None = None,
-    gradients: bool = False,
-    outputs: bool = False,
-    autocast: torch.dtype | None = None,
-) -> Draft:
-    """Capture without reading any tensor of the module, which may be on the meta device or made of fake tensors."""
-    if not 0 <= seed < 1 << 64:
-        raise CaptureError(f"seed {seed}; it must be at least 0 and below 2^64")
-    module, data = plain_module(module), exactly(data)
-    objective = loss if isinstance(loss, Objective) else Objective.of(loss, inputs, [*data, *(tables or {})])
+@by_fields(StepDefinition)
+def sketch(step: StepDefinition) -> Draft:
+    """Capture without reading any tensor of the module, which may be on the meta device or made of fake tensors.
+
+    Takes what `capture` takes, and raises the same.
+    """
+    return draft_of(step)
+
+
+def draft_of(step: StepDefinition) -> Draft:
+    """Return the program of a step, before its tensors are read. Raises as `capture`."""
+    order, accumulate, tables = step.order, step.accumulate, step.tables or {}
+    if not 0 <= step.seed < 1 << 64:
+        raise CaptureError(f"seed {step.seed}; it must be at least 0 and below 2^64")
+    module, data, loss = plain_module(step.module), exactly(step.data), step.loss
+    objective = loss if isinstance(loss, Objective) else Objective.of(loss, step.inputs, [*data, *tables])
     for name, parameter in module.named_parameters():
         _check_dtype(name, parameter)
     rows = _check_data(data, order, accumulate)
     example = {name: ((rows, *array.shape[1:]), from_numpy(array[:1]).dtype) for name, array in data.items()}
-    example |= _check_tables(tables or {}, data, len(order), accumulate)
-    with experts.capacity(expert_capacity):
-        traced = trace(module, objective, example, list(RULES), autocast, outputs)
+    example |= _check_tables(tables, data, len(order), accumulate)
+    with experts.capacity(step.expert_capacity):
+        traced = trace(module, objective, example, list(RULES), step.autocast, step.outputs)
     b = Builder()
-    step = _Step(b, traced, _Initial(initial or {}, traced), Noise(b, seed))
-    numbers = _numbers(b, tables or {}, accumulate)
-    step.run(
+    parts = _Parts(b, traced, _Initial(step.initial or {}, traced), Noise(b, step.seed))
+    numbers = _numbers(b, tables, accumulate)
+    parts.run(
         [[*batch, *row] for batch, row in zip(_batches(b, data, order, accumulate), numbers, strict=True)]
     )
     b.label = "metric"
-    for name, value in step.metrics.items():
+    for name, value in parts.metrics.items():
         b.metric(name, value)
-    if gradients:
-        for name, gradient in step.gradients.items():
+    if step.gradients:
+        for name, gradient in parts.gradients.items():
             b.metric(f"gradient.{name}", gradient)
-    found = list(step.gradients.values())
-    clipped = found if clip_norm is None else clip(b, found, clip_norm)
-    clipped = clipped if clip_value is None else clip_values(b, clipped, clip_value)
-    for name in step.rewritten:
-        b.update(step.slots[name], step.value(name))
-    as_optimizer(optimizer, scheduler, len(order)).build(
+    found = list(parts.gradients.values())
+    clipped = found if step.clip_norm is None else clip(b, found, step.clip_norm)
+    clipped = clipped if step.clip_value is None else clip_values(b, clipped, step.clip_value)
+    for name in parts.rewritten:
+        b.update(parts.slots[name], parts.value(name))
+    as_optimizer(step.optimizer, step.scheduler, len(order)).build(
         b,
         [
-            Parameter(name, traced.parameters[name], step.slots[name], gradient, step.value(name))
-            for name, gradient in zip(step.gradients, clipped, strict=True)
+            Parameter(name, traced.parameters[name], parts.slots[name], gradient, parts.value(name))
+            for name, gradient in zip(parts.gradients, clipped, strict=True)
         ],
         len(order),
     )
@@ -154,7 +94,7 @@ def sketch(
     return draft
 
 
-class _Step:
+class _Parts:
     """Forward, loss and gradients of one step, batch part by batch part."""
 
     def __init__(self, b: Builder, traced: Traced, initial: _Initial, noise: Noise) -> None:

@@ -14,11 +14,12 @@ from web3.types import TxData
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
 from trainer_node.chain import ChainClient, JobPhase, recorded, transactions_of
+from trainer_node.chain.fees import ETHER
 from trainer_node.chain.retrace import retrace
+from trainer_node.client.dispute_words import CASES
 from trainer_node.ids import short
-from trainer_node.operate.deploy import ETHER
 
-from .roles import CASES, SAMPLE, SAMPLERS, Role, expected
+from .roles import SAMPLE, SAMPLERS, Role, expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ def verdicts(
     matches = [snapshot.match(job, match_id) for match_id in snapshot.matches_of(job_id)]
     reasons = [match.state.reason for match in matches]
     may = expected(parts)
-    wanted = "; ".join(CASES[reason] for reason in sorted(may)) or "nothing: there is no dispute"
+    wanted = "; ".join(": ".join(CASES[reason]) for reason in sorted(may)) or "nothing: there is no dispute"
     found.append((f"what decided is {wanted}", _decided(reasons, may, len(liars))))
     same = all(retrace(snapshot, job, match.id) == recorded(snapshot, job, match.id) for match in matches)
     found.append(("the rules in Python, given the same moves, decide the same", same))

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from referee_py.game.state import Phase
-from referee_py.walk.reason import Reason
+from referee_py.program.terms import Terms
 from referee_py.walk.sides import sides
 from trainer_node.chain import ChainClient
 from trainer_node.chain.events import Event
+from trainer_node.cli.common import moment
+from trainer_node.client.dispute_words import Words, told
 from trainer_node.ids import short
 
-from .roles import CASES, Role
+from .roles import Role
 
 Say = Callable[[str], None]
 Explain = Callable[[int, int], str]
 """Describes the disputed operator of a step: `explain(step, node)`."""
+_UNTOLD = ("NodesRevealed", "NodesDescended", "LeafShown", "StatesPosted", "Stood")
+"""Events of small steps, which are left out."""
 
 
 class Narrator:
@@ -29,21 +34,19 @@ class Narrator:
         names: Mapping[str, str],
         say: Say,
         explain: Explain,
-        strides: tuple[int, ...],
     ) -> None:
         self._client = client
         self._job_id = job_id
         self._names = {address.lower(): name for address, name in names.items()}
         self._say = say
         self._explain = explain
-        self._strides = strides
         self._told: set[tuple[int, int]] = set()
         self._refuters: dict[int, str] = {}
         """Names of refuters by their group."""
         self._players: dict[int, list[str]] = {}
         """Names of the players by match or trial."""
-        self._where: dict[int, tuple[int, int, int]] = {}
-        """Level, start and end of the tree being walked, by match."""
+        self._where: dict[int, tuple[int, int]] = {}
+        """Level and last step of the tree being walked, by match."""
 
     def tell(self) -> None:
         """Report what has happened since the last call."""
@@ -54,13 +57,8 @@ class Narrator:
                 self._refuters.setdefault(group.index, "")
         events = [(event, self._of_job) for event in snapshot.job_events(job.id)]
         for match_id in snapshot.matches_of(job.id):
-            events += [(event, self._of_match) for event in snapshot.events(match_id)]
-            hearing = snapshot.hearing(job, match_id)
-            if hearing is None:
-                continue
-            events += [(event, self._of_hearing) for event in snapshot.hearing_events(hearing.id)]
-            for number in range(1, hearing.state.trials + 1):
-                events += [(event, self._of_trial) for event in snapshot.trial_events(hearing.trial(number))]
+            found = told(snapshot, match_id, snapshot.hearing(job, match_id))
+            events += [(one.event, partial(self._of_dispute, job.program)) for one in found]
         for event, told_of in sorted(events, key=lambda told: (told[0].block, told[0].index)):
             place = (event.block, event.index)
             if place not in self._told:
@@ -89,92 +87,48 @@ class Narrator:
             case "Unclaimed" | "Voided":
                 yield "[red]the job has ended without a result[/red]"
 
-    def _of_match(self, event: Event) -> Iterator[str]:
+    def _of_dispute(self, terms: Terms, event: Event) -> Iterator[str]:
         args = event.args
         match event.name:
-            case "Opened":
-                self._players[args["matchId"]] = players = list(args["matchTerms"].players)
+            case "Opened" | "Tried":
+                trial = event.name == "Tried"
+                players = list(args["players"] if trial else args["matchTerms"].players)
+                self._players[args["trialId" if trial else "matchId"]] = players
                 first, second = map(self._name, players)
-                yield f"[yellow]two claims differ:[/yellow] {first} against {second}"
+                what = (
+                    "  [yellow]a trial[/yellow] of the operator:"
+                    if trial
+                    else "[yellow]two claims differ:[/yellow]"
+                )
+                yield f"{what} {first} against {second}"
             case "Entered":
-                level, start, end = args["level"], args["start"], args["end"]
-                self._where[args["matchId"]] = (level, start, end)
-                if args["phase"] == Phase.REFINE:
-                    yield f"  [cyan]steps {start + 1} to {end}[/cyan]: here they part; both commit to them more finely"
-                elif level < len(self._strides):
-                    yield f"  [cyan]steps {start + 1} to {end}[/cyan], one checkpoint every {self._strides[level]}"
-                elif args["phase"] == Phase.WALK:
+                level, end = args["level"], args["end"]
+                self._where[args["matchId"]] = (level, end)
+                if args["phase"] == Phase.WALK and level == len(terms.strides):
                     yield f"  [cyan]step {end}[/cyan] is the first step that differs; down into its operators"
-            case "Revealed":
-                yield f"  {self._player(args)} reveals {len(args['children'])} nodes of its tree"
-            case "Refined":
-                every = _steps(self._strides[args["level"]])
-                yield f"  {self._player(args)} commits to every {every}: {short(args['root'])}"
+                elif args["phase"] != Phase.OPEN:
+                    yield f"  [cyan]{self._words(terms, args).of(event)}[/cyan]"
             case "Descended":
-                level, _, end = self._where[args["matchId"]]
-                if args["height"] == 0 and level == len(self._strides):
+                level, end = self._where[args["matchId"]]
+                if args["height"] == 0 and level == len(terms.strides):
                     yield f"  [cyan]operator {args['index']}[/cyan] of step {end} is the first that differs"
                     yield f"    {self._explain(end, args['index'])}"
-            case "RecordOpened":
-                yield f"  {self._player(args)} opens its record of it"
             case "Decided":
-                yield f"[yellow]decided, {CASES[Reason(args['reason'])]}[/yellow]"
-                yield f"[red]{self._losers(args) or 'nobody'} loses[/red]"
+                yield f"[yellow]{self._words(terms, args).of(event)}[/yellow]"
+                losers = " and ".join(self._name(self._sides(args)[side]) for side in sides(args["losers"]))
+                yield f"[red]{losers or 'nobody'} loses[/red]"
+            case name if name not in _UNTOLD:
+                if line := self._words(terms, args).of(event):
+                    yield f"{'    ' if 'trialId' in args else '  '}{line}"
 
-    def _of_hearing(self, event: Event) -> Iterator[str]:
-        args = event.args
-        match event.name:
-            case "Submitted":
-                who = "the verifiers are called" if args["until"] else "the court is to judge it"
-                yield f"  same operator, same inputs, other outputs: {who}"
-            case "Attested":
-                yield f"  {self._name(args['verifier'])} signs {short(args['record'])}"
-            case "VerdictReached":
-                yield f"  verdict: {short(args['record'])} is the right record"
-            case "Appealed":
-                yield f"  {self._name(args['appellant'])} appeals, with a bond: the court is to judge it"
-            case "Tried":
-                self._players[args["trialId"]] = players = list(args["players"])
-                first, second = map(self._name, players)
-                yield f"  [yellow]a trial[/yellow] of the operator: {first} against {second}"
-            case "Overruled":
-                yield "[yellow]the court has overruled the verdict[/yellow]; its signers may stand by it"
-            case "Slashed":
-                yield f"[red]{self._name(args['verifier'])} loses its bond[/red] of {args['bond'] / 10**18:g} ether"
-            case "Cleared":
-                yield f"[green]{self._name(args['verifier'])} has stood by the verdict, and was right[/green]"
-
-    def _of_trial(self, event: Event) -> Iterator[str]:
-        args = event.args
-        match event.name:
-            case "OutputShown":
-                root = short(args["root"])
-                yield f"    output {args['output']} of {self._player(args)} has data root {root}"
-            case "ElementFound":
-                first, second = (f"0x{bits:x}" for bits in args["values"])
-                yield f"    element {args['element']} is the first that differs: {first} or {second}"
-                yield f"    a chain of {args['steps']} {'step' if args['steps'] == 1 else 'steps'}"
-            case "StateAnswered":
-                yield f"    agreed after step {args['lo']}, not after step {args['hi']}"
-            case "TrialDecided":
-                yield f"  the court finds {self._losers(args)} wrong"
+    def _words(self, terms: Terms, args: Mapping[str, Any]) -> Words:
+        return Words(terms, moment, lambda side: self._name(self._sides(args)[side]), self._name)
 
     def _name(self, address: str) -> str:
         return f"[bold]{self._names.get(address.lower(), address)}[/bold]"
 
-    def _player(self, args: Mapping[str, Any]) -> str:
-        """Return the name of the side that an event of a match or a trial is about."""
-        return self._name(self._sides(args)[args["side"]])
-
-    def _losers(self, args: Mapping[str, Any]) -> str:
-        return " and ".join(self._name(self._sides(args)[side]) for side in sides(args["losers"]))
-
     def _sides(self, args: Mapping[str, Any]) -> list[str]:
         return self._players[args["trialId"] if "trialId" in args else args["matchId"]]
-
-
-def _steps(stride: int) -> str:
-    return "step" if stride == 1 else f"{stride} steps"
 
 
 def samples(part: Role, events: Sequence[Mapping[str, Any]]) -> Iterator[str]:

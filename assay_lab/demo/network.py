@@ -26,9 +26,11 @@ from eth_account.signers.local import LocalAccount
 
 from trainer_node.chain import Call, ChainClient, Deployment, TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
+from trainer_node.chain.fees import ETHER
 from trainer_node.daemon.keys import create_key
 from trainer_node.errors import ConfigError
-from trainer_node.operate.deploy import ETHER, Parameters, deploy
+from trainer_node.operate.deploy import Parameters, deploy
+from trainer_node.operate.quickstart import free_port
 from trainer_node.storage.database import Database
 from trainer_node.storage.made_folders import closed, emptied
 from trainer_node.storage.process import exclusive_name
@@ -98,7 +100,7 @@ class Network:
     # ------------------------------------------------------------------ the chain
 
     def _start_chain(self) -> None:
-        port = _free_port()
+        port = free_port()
         self.rpc_url = f"http://127.0.0.1:{port}"
         command = [_anvil(), "--port", str(port), "--chain-id", str(CHAIN_ID), "--block-time", "1"]
         command += [
@@ -188,7 +190,7 @@ class Network:
 
     def start_explorer(self, bundle: Path) -> str:
         """Start web pages about the chain, with the labels of a bundle; return their address."""
-        port = _free_port()
+        port = free_port()
         home = self.folder / "explorer"
         command = ["explorer", "--rpc-url", self.rpc_url, "--chain-id", str(CHAIN_ID), "--port", str(port)]
         command += ["--deployment", str(self._deployment), "--data-dir", str(home), "--bundle", str(bundle)]
@@ -239,13 +241,6 @@ def _anvil() -> str:
     if found is None:
         raise ConfigError("anvil is not installed; run `make setup`, or put Foundry on the PATH")
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _listens(port: int) -> bool:

@@ -36,8 +36,7 @@ def explainer(bundle: Bundle, liar: Role | None, backend: Callable[[], Backend])
 def _values(bundle: Bundle, liar: Role | None, step: int, node: int, backend: Backend) -> NodeValues:
     lie = HONEST if liar is None else liar.lie
     target = Target(bundle.program, bundle.constants, bundle.initial, backend, lie.step, lie.node)
-    terms = bundle.terms
-    run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+    run = Run.of(bundle, backend)
     # NOTE: the first step that differs is the lie's own, so the state before it is honest.
     before = run.advance(run.initial(), step - 1)
     return values_of(lie.fault, target, before, node)

@@ -17,7 +17,8 @@ from referee_py.execute import Run
 from referee_py.panel.state import HearingPhase
 from referee_py.program.terms import Terms
 from trainer_node.chain import ChainClient
-from trainer_node.client.posting import ETHER, Offer, post_job
+from trainer_node.chain.fees import ETHER
+from trainer_node.client.posting import Offer, post_job
 from trainer_node.ids import short
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.artifact_server import ArtifactServer
@@ -123,7 +124,7 @@ def play(
         liar = next((part for part in parts if not part.honest), None)
         by_address: dict[str, str] = {address: name for name, address in network.accounts.items()}
         explain = explainer(bundle, liar, lambda: truth.backend(client, job_id))
-        narrator = Narrator(client, job_id, by_address, say, explain, terms.strides)
+        narrator = Narrator(client, job_id, by_address, say, explain)
         _watch(network, client, job_id, narrator, parts, names, periods.limit)
         if truth.follows_logs:
             honest_root = truth.root(truth.backend(client, job_id))

@@ -12,18 +12,6 @@ from referee_py.walk.reason import Reason
 from ..faults import EXPECTED, HONEST, Fault, Lie
 from ..names import Scenario
 
-CASES = {
-    Reason.TIMEOUT: "timeout: a side did not answer",
-    Reason.PADDING: "a leaf beyond the end",
-    Reason.STRUCTURE: "case 1: another operator than the program's",
-    Reason.INPUT_CHECKPOINT: "case 2a: an input is not what the checkpoint holds",
-    Reason.INPUT_NODE: "case 2b: an input is not what the earlier operator gave",
-    Reason.INPUT_CONSTANT: "case 2c: an input is not the committed constant",
-    Reason.INPUT_STEP: "case 2d: an input is not the number of the step",
-    Reason.LOG: "case 3: a rounding log is not the one that the trainer has committed to",
-    Reason.OPERATOR: "case 4: the operator gives something else",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Role:

@@ -58,8 +58,7 @@ class Truth:
         return backend_here(self._bundle.terms.mode, "cpu", EVALUATOR, log_source)
 
     def _run(self, backend: Backend) -> Run:
-        terms, bundle = self._bundle.terms, self._bundle
-        return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+        return Run.of(self._bundle, backend)
 
     def _follow(self, job: JobView) -> FetchedLogs:
         return FetchedLogs(

@@ -15,7 +15,7 @@ from .fast import FastExecutor
 from .hooks import Capture, Chain, Metrics, NodeValues
 from .interpreter import Executor, Interpreter, NodeHook, Site, StepTrace
 from .plan import StepPlan
-from .run import Run, RunClaim, checkpoint_steps, executor_for
+from .run import Prepared, Run, RunClaim, checkpoint_steps, executor_for
 from .values import State, Value, initial_root
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "NodeHook",
     "NodeValues",
     "Operators",
+    "Prepared",
     "Run",
     "RunClaim",
     "Site",

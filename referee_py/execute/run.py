@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Protocol
 
 from ..commit import NO_LOG, Tag, Tree
 from ..commit.tensor import Array
@@ -101,6 +102,19 @@ def _measuring(
     return Interpreter(program, constants, backend, hooks), watched.latest
 
 
+class Prepared(Protocol):
+    """A program with its terms, and all its tensors in memory."""
+
+    @property
+    def terms(self) -> Terms: ...
+    @property
+    def program(self) -> Program: ...
+    @property
+    def constants(self) -> Sequence[Array]: ...
+    @property
+    def initial(self) -> Sequence[Array]: ...
+
+
 class Run:
     """One party's execution of a job. All tensors are checked against the program before anything runs.
 
@@ -133,6 +147,21 @@ class Run:
         self._backend = backend
         described = zip(initial, program.initial, strict=True)
         self._initial = State(0, tuple(Value(array, descriptor.hash) for array, descriptor in described))
+
+    @classmethod
+    def of(
+        cls,
+        job: Prepared,
+        backend: Backend,
+        *,
+        hook: NodeHook | None = None,
+        executor: Executor | None = None,
+        metrics: Mapping[str, SlotSource] | None = None,
+    ) -> Run:
+        """Return the run of all steps that the terms of a job name."""
+        tensors, terms = (job.program, job.constants, job.initial), job.terms
+        options: dict[str, Any] = {"hook": hook, "executor": executor, "metrics": metrics}
+        return cls(*tensors, terms.steps, terms.strides, backend, **options)
 
     def initial(self) -> State:
         return self._initial

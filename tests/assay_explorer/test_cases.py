@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from assay_explorer.rendering import NotThere
-from assay_explorer.rungs import CASES
 from assay_lab.faults import EXPECTED, Fault
 from referee_py.program.modes import Rounding
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from tests.e2e.arena import Arena
+from trainer_node.client.dispute_words import CASES
 from trainer_node.local.bundle import Bundle
 
 from .conftest import play

@@ -14,6 +14,7 @@ from referee_py.program import Structure, TensorType
 from referee_py.program.modes import EXACT, REPOPS_F32
 from tests.referee_py.trial.parties import Setting
 from trainer_node.network.fetcher import Fetcher
+from trainer_node.network.sources import Served
 from trainer_node.storage.store import Store
 
 
@@ -35,7 +36,9 @@ def test_a_lie_in_any_operator_is_shown(tmp_path: Path, mode: int) -> None:
         structure = Structure.decode(setting.dispute.structure)
         types = tuple(TensorType.of(array) for array in setting.sides[0].inputs)
         one = shown(
-            Question(structure, setting.dispute.records, mode, types), Fetcher(store, attempts=1), [], 1 << 28
+            Question(structure, setting.dispute.records, mode, types),
+            Served(Fetcher(store, attempts=1), []),
+            1 << 28,
         )
         lengths.append(one.length)
         assert one.right is not None, name

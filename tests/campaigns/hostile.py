@@ -6,11 +6,9 @@ import io
 import itertools
 import random
 import struct
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import cbor2
@@ -18,6 +16,7 @@ import zstandard
 
 from referee_py.errors import AssayError
 from referee_py.program.terms import Terms
+from tests.support.local_server import LocalServer
 from trainer_node.chain import JobView
 from trainer_node.network.uri import MAX_URI_BYTES
 
@@ -209,7 +208,7 @@ def fields(draw: random.Random, job: JobView) -> JobView:
 # ------------------------------------------------------------------ a server
 
 
-class HostileServer:
+class HostileServer(LocalServer):
     """Sends whatever it is given for a path: a body and how it is sent."""
 
     def __init__(self) -> None:
@@ -224,23 +223,7 @@ class HostileServer:
                 except OSError:
                     return
 
-            def log_message(self, *_: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.uri = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-
-    def __enter__(self) -> HostileServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(timeout=5)
+        super().__init__(Handler)
 
 
 WAYS = (

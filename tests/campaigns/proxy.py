@@ -15,11 +15,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 import httpx
+
+from tests.support.local_server import LocalServer
 
 STALE_BLOCKS = 8
 SILENCE_S = 3.0
@@ -51,7 +52,7 @@ TRANSIENT = (
 """What one answer may suffer and the next one not."""
 
 
-class FaultProxy:
+class FaultProxy(LocalServer):
     """A real HTTP server. ``seed`` decides which requests are broken."""
 
     def __init__(self, upstream: str, seed: int = 0) -> None:
@@ -84,22 +85,12 @@ class FaultProxy:
                 except (ConnectionError, httpx.HTTPError):
                     self.close_connection = True
 
-            def log_message(self, *_: object) -> None: ...
+        super().__init__(Handler)
+        self.url = self.uri
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self.gate.set()
-        self._server.shutdown()
-        self._server.server_close()
+        super().close()
         self._client.close()
 
     def break_with(self, shares: Mapping[Trouble, float]) -> None:

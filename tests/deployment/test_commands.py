@@ -13,7 +13,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.conftest import Anvil
+from tests.conftest import Anvil, free_port
 from tests.deployment.image import stages
 from tests.deployment.test_files import DEPLOY, ROOT
 from tests.test_wheel import PIP_WHEEL, run
@@ -52,7 +52,7 @@ def test_the_image_s_commands_make_a_node_that_its_healthcheck_calls_healthy(
     assert not (prefix / "bin" / "pip").exists()
 
     # The second stage: what it copies, its variables, its command; compose gives the rest.
-    data, port = tmp_path / "data", _free_port()
+    data, port = tmp_path / "data", free_port()
     given = {
         **final.variables(),
         "ASSAY_DATA_DIR": str(data),
@@ -90,11 +90,3 @@ def test_the_image_s_commands_make_a_node_that_its_healthcheck_calls_healthy(
             process.terminate()
             assert process.wait(timeout=START_TIMEOUT_S) == 0, (tmp_path / "log").read_text()
     assert subprocess.run(health, env=given, capture_output=True, check=False).returncode, "nothing runs now"
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port

@@ -36,6 +36,7 @@ from trainer_node.chain import (
     recorded,
 )
 from trainer_node.chain.contracts import error_decoder
+from trainer_node.chain.fees import ETHER
 from trainer_node.chain.retrace import retrace
 from trainer_node.client.posting import Offer, post_job
 from trainer_node.compute.job_runner import JobRunner
@@ -45,7 +46,7 @@ from trainer_node.daemon.open_runner import open_runner
 from trainer_node.daemon.service import Daemon, open_daemon
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.artifact_server import ArtifactServer
-from trainer_node.operate.deploy import ETHER, Parameters, deploy
+from trainer_node.operate.deploy import Parameters, deploy
 from trainer_node.roles.challenger import challenger
 from trainer_node.roles.participant import Participant
 from trainer_node.roles.sampling.runner import SampleRunner

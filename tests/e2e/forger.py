@@ -24,6 +24,7 @@ from referee_py.rounding.step_log import NodeLog
 from tests.conftest import Anvil
 from trainer_node.chain import JobView
 from trainer_node.compute.job_runner import JobRunner
+from trainer_node.compute.run_execution import Equipment
 from trainer_node.daemon.service import Daemon
 from trainer_node.local.bundle import Bundle
 from trainer_node.run.devices import evaluator_of
@@ -132,13 +133,13 @@ class ForgersRunner(JobRunner):
     def __init__(self, node: Daemon, forgery: Forgery, knows: bool, ignored: set[int]) -> None:
         settings = node.settings
         super().__init__(
-            node.fetcher,
-            node.database,
-            partial(backend_of, settings.device),
-            max_memory=settings.limits.memory_bytes,
-            exact_slowdown=settings.limits.exact_slowdown,
-            max_logs=settings.limits.log_bytes,
-            evaluator=lambda: evaluator_of(settings.evaluator),
+            Equipment(
+                *(node.fetcher, node.database, partial(backend_of, settings.device)),
+                max_memory=settings.limits.memory_bytes,
+                exact_slowdown=settings.limits.exact_slowdown,
+                max_logs=settings.limits.log_bytes,
+                evaluator=lambda: evaluator_of(settings.evaluator),
+            )
         )
         self._forgery = forgery, knows, ignored
 

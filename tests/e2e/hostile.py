@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -16,6 +14,7 @@ import zstandard
 from referee_py.commit import NO_LOG, Tag
 from referee_py.program.modes import Form
 from referee_py.rounding.step_log import NodeLog, StepLog
+from tests.support.local_server import LocalServer
 from trainer_node.storage.artifacts import Kind, Name, parse_hash
 from trainer_node.storage.store import Store
 
@@ -29,7 +28,7 @@ Lie = Callable[[bytes, int], Response]
 """Makes an answer from the right bytes and the number of earlier requests for the file."""
 
 
-class HostileServer:
+class HostileServer(LocalServer):
     """Serves a store except for files of one kind, as a context manager."""
 
     def __init__(self, kind: str, lie: Lie) -> None:
@@ -49,27 +48,7 @@ class HostileServer:
                     self.lies += 1
                 _send(handler, answer)
 
-            def log_message(handler, *_: object) -> None: ...  # noqa: N805
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-
-    @property
-    def uri(self) -> str:
-        """Its base URI."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> HostileServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(timeout=5)
+        super().__init__(Handler)
 
     def _file(self, path: str) -> bytes | None:
         parts = urlsplit(path)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.local_server import LocalServer
 from trainer_node.storage.artifacts import Kind, Name, parse_hash, parse_tag
 from trainer_node.storage.store import Store
 
 
-class SlowServer:
+class SlowServer(LocalServer):
     """Serves a store. ``delay_s``: between a request and its answer, on the clock that `pass_s` moves."""
 
     def __init__(self, folder: Path, delay_s: int) -> None:
@@ -37,13 +38,7 @@ class SlowServer:
                 self.end_headers()
                 self.wfile.write(data)
 
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.uri = f"http://127.0.0.1:{self._http.server_port}"
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        super().__init__(Handler)
 
     def _wait(self) -> None:
         with self._moved:
@@ -72,5 +67,4 @@ class SlowServer:
 
     def close(self) -> None:
         self.vanish()
-        self._http.shutdown()
-        self._http.server_close()
+        super().close()

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from assay_lab.faults import Fault
-from tests.conftest import Anvil
-from trainer_node.cli import main
+from tests.conftest import Anvil, Assay
 from trainer_node.local.bundle import Bundle
 
 from .arena import Arena
 
-Assay = Callable[..., tuple[int, str, str]]
 
-
-@pytest.fixture
-def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Assay:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "160")
+@pytest.fixture(autouse=True)
+def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["assay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        output, errors = capfd.readouterr()
-        return int(caught.value.code or 0), output, errors
-
-    return run
 
 
 @pytest.mark.parametrize("fault", [Fault.NONE, Fault.WRONG_OP_OUTPUT])

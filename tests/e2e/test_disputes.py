@@ -32,13 +32,8 @@ LIES = [
 
 def honest_root(bundle: Bundle) -> bytes:
     """Compute the honest root here, apart from all parties."""
-    terms = bundle.terms
-    run = Run(
-        bundle.program,
-        bundle.constants,
-        bundle.initial,
-        terms.steps,
-        terms.strides,
+    run = Run.of(
+        bundle,
         repops.backend("cpu"),
     )
     return run.commit_run().claim().root
@@ -129,12 +124,8 @@ def test_the_client_gets_what_was_accepted(anvil: Anvil, tmp_path: Path, bundle:
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.STALE_WEIGHTS]) as arena:
         outcome = arena.play()
         terms = bundle.terms
-        run = Run(
-            bundle.program,
-            bundle.constants,
-            bundle.initial,
-            terms.steps,
-            terms.strides,
+        run = Run.of(
+            bundle,
             repops.backend("cpu"),
         )
         trained = run.advance(run.initial(), terms.steps).arrays

@@ -14,9 +14,9 @@ from referee_py.trial.solver import Planned
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from tests.trainer_node.chain.pool import Pool, topic
+from trainer_node.chain.fees import ETHER
 from trainer_node.daemon.service import Daemon
 from trainer_node.local.bundle import Bundle
-from trainer_node.operate.deploy import ETHER
 from trainer_node.run.replay import Replay
 
 from .arena import PERIOD_S, REWARD, STAKE, Arena

@@ -94,8 +94,7 @@ def play(anvil: Anvil, folder: Path, rounding: Rounding, forgery: Forgery, *, kn
 def root(rounding: Rounding, backend: Rounded) -> bytes:
     """Return the run root without a chain."""
     job = brink.bundle(rounding)
-    terms = job.terms
-    return Run(job.program, job.constants, job.initial, terms.steps, terms.strides, backend).commit_run().root
+    return Run.of(job, backend).commit_run().root
 
 
 @pytest.mark.parametrize(

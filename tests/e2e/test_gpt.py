@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpt_dispute import ROOT, backward_nodes, run
+from benchmarks.gpt_dispute import backward_nodes, run
 from referee_py.walk.reason import Reason
 from trainer_node.local.bundle import Bundle
 
@@ -17,7 +17,9 @@ pytest.importorskip("transformers", reason="needs the extra [models]")
 @pytest.mark.timeout(1200)
 def test_a_wrong_gradient_in_a_gpt_is_found(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
-    text.write_text("\n".join(path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))))
+    text.write_text(
+        "\n".join(path.read_text() for path in sorted((Path(__file__).parents[2] / "docs").glob("*.md")))
+    )
     result, lie, _ = run(text, tmp_path / "gpt", seed=1)
     assert result.just
     (match,) = result.disputes

@@ -15,11 +15,11 @@ from referee_py.trial import TrialState
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.chain import recorded
+from trainer_node.chain.fees import ETHER
 from trainer_node.cli.dispute import render
 from trainer_node.cli.store import is_over
 from trainer_node.daemon.due import Due
 from trainer_node.local.bundle import Bundle
-from trainer_node.operate.deploy import ETHER
 from trainer_node.play.open_duties import Undone
 from trainer_node.roles.verifier import Verifier
 from trainer_node.run.replay import Replay
@@ -52,7 +52,7 @@ def shown(arena: Arena) -> str:
 def narrator(arena: Arena) -> str:
     """Return the text of a demonstration."""
     lines = list[str]()
-    narrator = Narrator(arena.client, arena.job_id, {}, lines.append, lambda *_: "", (20, 5, 1))
+    narrator = Narrator(arena.client, arena.job_id, {}, lines.append, lambda *_: "")
     narrator.tell()
     told = len(lines)
     narrator.tell()

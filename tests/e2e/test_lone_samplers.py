@@ -40,9 +40,7 @@ class Ally:
         self.address = self._key.account.address
         self._before = arena.web3.eth.get_balance(self.address)
         terms = bundle.terms
-        run = Run(
-            bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend_of("cpu")
-        )
+        run = Run.of(bundle, backend_of("cpu"))
         right = run.commit_run().checkpoints
         (liar,) = (member for member in arena.members if not member.honest)
         assert liar.runner is not None

@@ -19,7 +19,8 @@ from referee_py.program.modes import REPOPS_F32, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs, run_log_tree
 from trainer_node.chain import ChainClient, JobPhase, JobView
-from trainer_node.client.posting import ETHER, Offer, post_job
+from trainer_node.chain.fees import ETHER
+from trainer_node.client.posting import Offer, post_job
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.rounded.evaluators import evaluator_of
@@ -45,7 +46,7 @@ def run_of(bundle: Bundle, log_source: MemoryLogs) -> Run:
     backend: Backend | Rounded = repops.backend("cpu")
     if terms.arithmetic.follows_logs:
         backend = Rounded(Rounding.of(terms.mode), log_source, evaluator_of("torch"))
-    return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+    return Run.of(bundle, backend)
 
 
 def wait_for(what: Callable[[], bool]) -> None:

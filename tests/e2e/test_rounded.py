@@ -53,8 +53,7 @@ def logs_of(outcome: Outcome, bundle: Bundle, store: Store) -> MemoryLogs:
 def truth(outcome: Outcome, bundle: Bundle, store: Store) -> bytes:
     """Return the right run root, given the trainer's logs, computed here with a library that no party uses."""
     backend = Rounded(Rounding.of(bundle.terms.mode), logs_of(outcome, bundle, store), evaluator_of("numpy"))
-    terms = bundle.terms
-    run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+    run = Run.of(bundle, backend)
     return run.commit_run().root
 
 
@@ -215,4 +214,4 @@ def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path) -> No
 def run_of(bundle: Bundle, log_source: MemoryLogs, evaluator: str) -> Run:
     terms = bundle.terms
     backend = Rounded(Rounding.of(terms.mode), log_source, evaluator_of(evaluator))
-    return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+    return Run.of(bundle, backend)

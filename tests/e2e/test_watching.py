@@ -16,10 +16,10 @@ from referee_py.program.modes import Rounding
 from referee_py.watch import WatcherState
 from tests.conftest import Anvil
 from trainer_node.chain import JobPhase
+from trainer_node.chain.fees import ETHER
 from trainer_node.client.posting import Offer
 from trainer_node.daemon.service import Daemon
 from trainer_node.local.bundle import Bundle
-from trainer_node.operate.deploy import ETHER
 from trainer_node.roles.participant import Participant
 from trainer_node.stake.funds import WATCH_GAS, kept, kept_to_watch
 

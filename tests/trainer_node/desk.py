@@ -21,6 +21,7 @@ from referee_py.program.terms import Terms
 from tests.referee_py.program import tiny
 from trainer_node.chain import Call, ClaimView, Group, JobPhase, JobView
 from trainer_node.compute.job_runner import JobRunner
+from trainer_node.compute.run_execution import Equipment
 from trainer_node.daemon.due import Due
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import Fetcher
@@ -43,7 +44,7 @@ ENOUGH = 1 << 30
 
 
 def honest_run() -> Run:
-    return Run(PROGRAM, *tiny.tensors(), tiny.STEPS, STRIDES, repops.backend("cpu"))
+    return Run.of(tiny_package(), repops.backend("cpu"))
 
 
 def tiny_package() -> Package:
@@ -206,7 +207,7 @@ R = TypeVar("R", bound=JobRunner)
 
 
 def new_runner(
-    kind: type[R],
+    kind: Callable[..., R],
     store: Store,
     database: Database,
     *,
@@ -219,7 +220,8 @@ def new_runner(
     settings: dict[str, Any] = {"max_memory": max_memory, "max_logs": ENOUGH, "exact_slowdown": 1.0}
     settings |= {"evaluator": NumpyEvaluator, **options}
     given = backend or repops.backend("cpu")
-    return kind(fetcher, database, lambda _mode: given, **settings)
+    samples = {"samples": settings.pop("samples")} if "samples" in settings else {}
+    return kind(Equipment(fetcher, database, lambda _mode: given, **settings), **samples)
 
 
 @contextlib.contextmanager

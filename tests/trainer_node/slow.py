@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.local_server import LocalServer
 from trainer_node.storage.artifacts import Kind, Name, parse_hash, parse_tag
 from trainer_node.storage.store import Store
 
@@ -31,7 +31,7 @@ class Hand:
         self.to(self.now + seconds)
 
 
-class SlowServer:
+class SlowServer(LocalServer):
     """Serves a store: each answer comes ``late`` seconds of ``clock`` after its request, and those that are open at the
     same time come together. With ``holds`` it answers nothing until ``release`` is set.
 
@@ -61,12 +61,7 @@ class SlowServer:
                 with contextlib.suppress(OSError):
                     self.wfile.write(data)
 
-            def log_message(self, *_: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.uri = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        super().__init__(Handler)
 
     @property
     def asked_for(self) -> set[str]:
@@ -75,19 +70,7 @@ class SlowServer:
 
     def close(self) -> None:
         self.release.set()
-        self._server.shutdown()
-        self._server.server_close()
-
-
-@contextlib.contextmanager
-def slow_server(
-    store: Store | None, clock: Hand, late: float = 0.0, *, holds: bool = False
-) -> Iterator[SlowServer]:
-    server = SlowServer(store, clock, late, holds=holds)
-    try:
-        yield server
-    finally:
-        server.close()
+        super().close()
 
 
 def _asked(path: str) -> tuple[str, Name]:

@@ -41,10 +41,10 @@ class Address:
         protocol = address.partition("://")[0] if "://" in address else "file"
         if protocol not in PROTOCOLS or "::" in address or not address.isprintable():
             raise InvalidInput(f"{address[:80]!r}: a folder, or an address of {', '.join(PROTOCOLS[1:])}")
-        self.address = address.rstrip("/")
+        self.text = address.rstrip("/")
         self._timeout_s, self._min_rate = timeout_s, min_rate
         self._web = protocol in ("http", "https")
-        self._files, self._path = _open(self.address, protocol)
+        self._files, self._path = _open(self.text, protocol)
 
     def read(self, name: str, limit: int) -> bytes:
         """Return a small file. Raises Unavailable if it is not there, or longer than `limit` bytes."""
@@ -99,10 +99,10 @@ class Address:
                 while chunk := file.read(min(_CHUNK, limit + 1)):
                     size += len(chunk)
                     if size > limit:
-                        raise Unavailable(f"{name} at {self.address} is longer than {limit} bytes")
+                        raise Unavailable(f"{name} at {self.text} is longer than {limit} bytes")
                     if time.monotonic() - began > self._timeout_s + size / self._min_rate:
                         raise Unavailable(
-                            f"{name} at {self.address} comes slower than {self._min_rate:.0f} bytes per second"
+                            f"{name} at {self.text} comes slower than {self._min_rate:.0f} bytes per second"
                         )
                     yield chunk
         except Unavailable:
@@ -110,7 +110,7 @@ class Address:
         except Exception as error:  # NOTE: each back end of fsspec has errors of its own
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__
             said = said.splitlines()[0][:200]
-            raise Unavailable(f"{name} cannot be read from {self.address}: {said}") from error
+            raise Unavailable(f"{name} cannot be read from {self.text}: {said}") from error
 
 
 def _path(name: Name, store: Store) -> str:

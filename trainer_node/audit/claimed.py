@@ -10,11 +10,9 @@ NOTE: so bytes that lead to the root and cannot be of the program (`Malformed`) 
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from referee_py.commit import HASH_BYTES, Record, Tag, Tree
+from referee_py.commit import Record, Tag, Tree
 from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable
 from referee_py.program import Program, SlotSource, TensorType
@@ -22,92 +20,13 @@ from referee_py.program.terms import Terms
 from referee_py.rounding.step_log import StepLog
 
 from ..errors import Malformed
-from ..network.fetcher import Fetcher
+from ..network.sources import Source
 from ..run.package import MAX_HEADER_BYTES, Package, check_leaves, load
 from ..storage.artifacts import MAX_RECORD_BYTES, Kind, Name, decode_tensor
-from ..storage.store import Store
 from ..storage.stored_tree import StoredTree
 
-SIDE_BY_SIDE = 32
-"""Artifacts of an interval that are asked for at the same time: a slow server then costs its delay once for so many."""
 LOGS_AHEAD = 64
 """Steps whose rounding logs are asked for before the next look at a budget."""
-
-
-class Source(ABC):
-    """Brings artifacts into a store, checked against their names. ``fetched``: bytes brought so far."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.fetched = 0
-
-    @abstractmethod
-    def bring(self, name: Name, max_bytes: int) -> None:
-        """Bring an artifact of at most ``max_bytes`` that the store lacks. Raises Unavailable."""
-
-    def fetch(self, name: Name, max_bytes: int | None = None) -> None:
-        if self.store.has(name):
-            return
-        self.bring(name, min(max_bytes or self.store.max_bytes, self.store.max_bytes))
-        path = self.store.find(name)
-        self.fetched += path.stat().st_size if path is not None else 0
-
-    def fetch_all(self, names: Sequence[Name], _uris: Any = (), *, max_bytes: int | None = None) -> None:
-        for name in names:
-            self.fetch(name, max_bytes)
-
-    def ahead(self, names: Sequence[Name], max_bytes: int) -> None:  # noqa: ARG002
-        """Bring artifacts that are needed next, side by side, if that is any faster. Raises Unavailable."""
-        return
-
-    def once(self, name: Name, max_bytes: int) -> bytes | bytearray:
-        """Return the checked bytes of an artifact that is needed once. A source need not keep it in the store."""
-        self.fetch(name, max_bytes)
-        return self.store.get(name)
-
-    def blob(self, sha256: bytes, _uris: Any = (), *, max_bytes: int | None = None) -> bytes:
-        self.fetch(Name(Kind.BLOB, sha256), max_bytes)
-        return self.store.get_blob(sha256)
-
-    def tree(self, tag: Tag, root: bytes, count: int) -> Tree:
-        self.fetch(Name(Kind.TREE, root, tag, count), HASH_BYTES * count)
-        return self.store.get_tree(tag, root, count)
-
-    def stored_tree(self, tag: Tag, root: bytes, count: int) -> StoredTree:
-        """Return a tree that may be large: its leaves stay in the store."""
-        self.fetch(Name(Kind.TREE, root, tag, count), HASH_BYTES * count)
-        return StoredTree(self.store, tag, root, count)
-
-    def record(self, record: bytes) -> Record:
-        self.fetch(Name(Kind.RECORD, record), MAX_RECORD_BYTES)
-        return self.store.get_record(record)
-
-    def tensor(self, tensor: bytes, max_bytes: int) -> Array:
-        self.fetch(Name(Kind.TENSOR, tensor), max_bytes)
-        return self.store.get_tensor(tensor)
-
-    def log(self, root: bytes, nodes: int, max_bytes: int) -> StepLog:
-        self.fetch(Name(Kind.LOG, root, count=nodes), max_bytes)
-        return self.store.get_log(root, nodes)
-
-
-class Served(Source):
-    """Artifacts of the servers that claimants name on the chain."""
-
-    def __init__(self, fetcher: Fetcher, uris: Sequence[str]) -> None:
-        super().__init__(fetcher.store)
-        self._fetcher, self._uris = fetcher, uris
-
-    def bring(self, name: Name, max_bytes: int) -> None:
-        self._fetcher.fetch(name, self._uris, max_bytes=max_bytes)
-
-    def ahead(self, names: Sequence[Name], max_bytes: int) -> None:
-        missing = [name for name in dict.fromkeys(names) if not self.store.has(name)]
-        try:
-            self._fetcher.fetch_all(missing, self._uris, max_bytes=max_bytes, parallel=SIDE_BY_SIDE)
-        finally:
-            paths = map(self.store.find, missing)
-            self.fetched += sum(path.stat().st_size for path in paths if path is not None)
 
 
 class ClaimedRun:
@@ -147,7 +66,7 @@ class ClaimedRun:
 
     def package(self, max_memory: int) -> Package:
         """Return the program with its tensors. Raises InvalidProgram for one that needs more memory."""
-        return load(self.source, self.terms, self._program_file, (), max_memory)  # type: ignore[arg-type]
+        return load(self.source, self.terms, self._program_file, max_memory)
 
     def step_tree(self, root: bytes) -> Tree:
         return self.source.tree(Tag.STEP_TREE, root, self.terms.node_count)

@@ -112,10 +112,7 @@ class Auditor:
 
     @cached_property
     def _run(self) -> Run:
-        package, terms = self.package, self.published.terms
-        return Run(
-            package.program, package.constants, package.initial, terms.steps, terms.strides, self.backend
-        )
+        return Run.of(self.package, self.backend)
 
     def release(self) -> None:
         """Drop the tensors until the next replay."""

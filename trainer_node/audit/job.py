@@ -9,8 +9,8 @@ from referee_py.errors import InvalidInput
 
 from ..local.claim_file import FORMAT, Claim
 from ..network.fetcher import Fetcher
+from ..network.sources import Served
 from ..storage.store import Store
-from .claimed import Served
 from .published import PublishedRun
 
 if TYPE_CHECKING:  # NOTE: each process of an audit starts a second later with it

@@ -21,49 +21,50 @@ from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
 from ..local.claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
+from ..network.sources import Source
 from ..storage.artifacts import Name
 from ..storage.store import Store
 from ..storage.stored_tree import StoredTree
 from .address import Address
-from .claimed import ClaimedRun, Source
+from .claimed import ClaimedRun
 
 
 class Located(Source):
-    """Artifacts at a location."""
+    """Artifacts at an address."""
 
-    def __init__(self, location: Address, store: Store) -> None:
+    def __init__(self, address: Address, store: Store) -> None:
         super().__init__(store)
-        self._location = location
+        self._address = address
 
     def bring(self, name: Name, max_bytes: int) -> None:
-        self._location.fetch(name, self.store, max_bytes)
+        self._address.fetch(name, self.store, max_bytes)
 
     def once(self, name: Name, max_bytes: int) -> bytes | bytearray:
         # NOTE: states are nearly all of a run, and an audit of many intervals would fill the disk with them.
         if self.store.has(name):
             return super().once(name, max_bytes)
-        data = self._location.checked(name, self.store, max_bytes)
+        data = self._address.checked(name, self.store, max_bytes)
         self.fetched += len(data)
         return data
 
 
 class PublishedRun(ClaimedRun):
-    """A run at a location. Raises Unavailable for what is missing or is not what the claim leads to.
+    """A run at an address. Raises Unavailable for what is missing or is not what the claim leads to.
 
     ``cache`` keeps what was fetched. ``root``, if given, is what claim.json must claim.
     """
 
-    def __init__(self, location: Address, cache: Store, root: bytes | None = None) -> None:
-        claim = _read_claim(location)
+    def __init__(self, address: Address, cache: Store, root: bytes | None = None) -> None:
+        claim = _read_claim(address)
         if root is not None and root.hex() != claim.root:
-            raise Unavailable(f"{location.address} publishes a run with root {claim.root}, not {root.hex()}")
-        self._open(claim, Located(location, cache))
+            raise Unavailable(f"{address.text} publishes a run with root {claim.root}, not {root.hex()}")
+        self._open(claim, Located(address, cache))
         _check_last(claim, self.tree)
 
     def _open(self, claim: Claim, source: Source) -> None:
         self.claim = claim
         file = bytes.fromhex(claim.program_file)
-        program = read_program(source.blob(file, max_bytes=MAX_FILE_BYTES))
+        program = read_program(source.blob(file, MAX_FILE_BYTES))
         terms = Terms.of(program, claim.steps, claim.strides, claim.mode)
         if terms.hash().hex() != claim.program_hash:
             raise Unavailable(f"{claim.name}: the claim names another program hash than its program has")
@@ -84,14 +85,14 @@ class PublishedRun(ClaimedRun):
         raise Unavailable(f"no run tree of steps {start + 1} to {end} at stride {stride} is published")
 
 
-def _read_claim(location: Address) -> Claim:
-    data = location.read(CLAIM, MAX_CLAIM_BYTES)
+def _read_claim(address: Address) -> Claim:
+    data = address.read(CLAIM, MAX_CLAIM_BYTES)
     try:
         return Claim.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or CLAIM
-        raise Unavailable(f"{CLAIM} at {location.address} is not a claim: {place}: {first['msg']}") from error
+        raise Unavailable(f"{CLAIM} at {address.text} is not a claim: {place}: {first['msg']}") from error
 
 
 def _check_last(claim: Claim, tree: StoredTree) -> None:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ..errors import FeeTooHigh
 
-GWEI = 10**9
+GWEI, ETHER = 10**9, 10**18
+"""In wei."""
 LEAST_BUMP = 1.125
 """Least factor between the fees of a transaction and its replacement that Ethereum nodes accept."""
 MOST_TIPS = 10
@@ -17,15 +18,13 @@ MOST_TIPS = 10
 
 def short_of(action: str, address: str, have: int, value: int, gas: int = 0) -> str:
     """Return what an account lacks for an action, in words; amounts in wei."""
-    needs = f"{_ether(value)} and up to {_ether(gas)} for gas" if gas else _ether(value)
-    return (
-        f"{action} needs {needs}; {address} has {_ether(have)}; send it {_ether(value + gas - have)} or more"
-    )
+    needs = f"{in_ether(value)} and up to {in_ether(gas)} for gas" if gas else in_ether(value)
+    return f"{action} needs {needs}; {address} has {in_ether(have)}; send it {in_ether(value + gas - have)} or more"
 
 
-def _ether(wei: int) -> str:
+def in_ether(wei: int) -> str:
     """Return an amount for people: in ether, but a small one in wei."""
-    return f"{wei} wei" if 0 < wei < GWEI else f"{(Decimal(wei) / 10**18).normalize():f} ether"
+    return f"{wei} wei" if 0 < wei < GWEI else f"{(Decimal(wei) / ETHER).normalize():f} ether"
 
 
 def next_base_fee(base: int) -> int:

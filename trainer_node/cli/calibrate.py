@@ -96,9 +96,7 @@ def _execute(bundle: Bundle, compared: Compared, steps: int) -> int:
     """Execute the steps, or fewer on Ctrl-C; return the number of finished steps."""
     from referee_py.execute import Interpreter, Run
 
-    tensors, terms = (bundle.program, bundle.constants), bundle.terms
-    executor = Interpreter(*tensors, compared)
-    run = Run(*tensors, bundle.initial, terms.steps, terms.strides, compared, executor=executor)
+    run = Run.of(bundle, compared, executor=Interpreter(bundle.program, bundle.constants, compared))
     done = 0
     with progress_bar() as progress:
         bar = progress.add_task("comparing", total=steps)

@@ -174,11 +174,9 @@ def ether(text: str) -> int:
 
 def show_ether(wei: int) -> str:
     """Format an amount for people."""
-    from decimal import Decimal
+    from ..chain.fees import in_ether
 
-    if 0 < wei < 10**9:
-        return f"{wei} wei"
-    return f"{(Decimal(wei) / 10**18).normalize():f} ether"
+    return in_ether(wei)
 
 
 def show_rows(title: str, rows: Mapping[str, object]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,16 +12,14 @@ from rich.text import Text
 from rich.tree import Tree
 
 from referee_py.errors import InvalidInput
-from referee_py.walk.reason import Reason
 from referee_py.walk.sides import NOBODY, sides
 
 from ..ids import short, whole
-from .common import CHAIN, moment, out, reader, show_ether, with_settings
+from .common import CHAIN, moment, out, reader, with_settings
 
 if TYPE_CHECKING:
-    from ..chain import HearingInfo, JobView, MatchInfo
+    from ..chain import JobView, MatchInfo
     from ..chain.client import Snapshot
-    from ..chain.events import Event
     from ..settings.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
@@ -95,138 +93,32 @@ def _plain_text(tree: Tree) -> str:
 
 
 def render(snapshot: Snapshot, job: JobView, match: MatchInfo) -> Tree:
-    """Return the walk as a tree, with a branch for each level of commitments."""
+    """Return the walk as a tree: a branch for each level of commitments, one for the hearing, one for each trial."""
     from referee_py.game.state import Phase
+    from referee_py.panel.state import HearingPhase
 
-    history = snapshot.history(match.id)
-    title = Text.assemble((f"match {short(match.id)}", "bold"), f" of job {job.id}")
-    tree = Tree(title)
+    from ..client.dispute_words import Words, told
+
+    tree = Tree(Text.assemble((f"match {short(match.id)}", "bold"), f" of job {job.id}"))
     for side, player in enumerate(match.terms.players):
         clock = match.state.clock[side]
         tree.add(Text(f"side {side}: {player}, {clock} of {match.terms.clock} s left"))
-    branch = tree
-    for event in history.events:
-        text = describe(event, match)
-        if event.name == "Entered":
-            branch = tree.add(Text(text, style="cyan"))
-        elif text:
-            branch.add(Text(text))
-    hearing = snapshot.hearing(job, match.id)
-    if hearing is not None:
-        _add_hearing(tree, snapshot, hearing)
+    hearing, words = snapshot.hearing(job, match.id), Words(match.terms.program, moment)
+    branches = {"match": tree}
+    for one in told(snapshot, match.id, hearing):
+        text, of = words.of(one.event), f"trial {one.trial}" if one.trial else one.of
+        if one.event.name == "Entered":
+            branches["match"] = tree.add(Text(text, style="cyan"))
+            continue
+        if of not in branches:
+            branches[of] = tree.add(Text(of, style="cyan"))
+        if text:
+            branches[of].add(Text(text))
+    if hearing is not None and hearing.state.phase is not HearingPhase.DONE:
+        until = f" until {moment(hearing.state.until)}" if hearing.state.until else ""
+        branches.get("hearing", tree).add(Text(f"{hearing.state.phase.name.lower()}{until}", style="yellow"))
     tree.add(Text(_outcome(match), style="bold green" if match.state.phase is Phase.DONE else "yellow"))
     return tree
-
-
-def _add_hearing(tree: Tree, snapshot: Snapshot, hearing: HearingInfo) -> None:
-    """Add what became of the operator: a branch for the hearing, and one for each trial."""
-    from referee_py.panel.state import HearingPhase
-
-    told = [(event, 0) for event in snapshot.hearing_events(hearing.id)]
-    for number in range(1, hearing.state.trials + 1):
-        told += [(event, number) for event in snapshot.trial_events(hearing.trial(number))]
-    branch, trials = tree.add(Text("hearing", style="cyan")), dict[int, Tree]()
-    for event, number in sorted(told, key=lambda item: (item[0].block, item[0].index)):
-        if number and number not in trials:
-            trials[number] = tree.add(Text(f"trial {number}", style="cyan"))
-        text = "".join(_of_trial(event) if number else _of_hearing(event))
-        if text:
-            (trials[number] if number else branch).add(Text(text))
-    state = hearing.state
-    if state.phase is not HearingPhase.DONE:
-        until = f" until {moment(state.until)}" if state.until else ""
-        branch.add(Text(f"{state.phase.name.lower()}{until}", style="yellow"))
-
-
-def _of_hearing(event: Event) -> Iterator[str]:
-    args = event.args
-    match event.name:
-        case "Submitted":
-            at = args["submission"]
-            yield f"same inputs, other outputs: node {at.node} of step {at.step} is before the panel"
-            if args["until"]:
-                yield f"; verifiers judge it until {moment(args['until'])}"
-        case "Attested":
-            yield f"verifier {short(args['verifier'])} says {short(args['record'])} ({args['votes']} votes)"
-        case "VerdictReached":
-            yield f"verdict: {short(args['record'])} is right; it stands from {moment(args['until'])}"
-        case "Appealed":
-            yield f"{short(args['appellant'])} appeals"
-        case "Tried":
-            yield f"trial: {' against '.join(map(short, args['players']))}"
-        case "Overruled":
-            yield f"overruled; its signers may stand by it until {moment(args['until'])}"
-        case "Slashed":
-            yield f"verifier {short(args['verifier'])} loses its bond of {show_ether(args['bond'])}"
-        case "Stood":
-            yield f"verifier {short(args['verifier'])} stands by the verdict"
-        case "Cleared":
-            yield f"verifier {short(args['verifier'])} stood by the verdict, and was right"
-
-
-def _of_trial(event: Event) -> Iterator[str]:
-    args = event.args
-    match event.name:
-        case "OutputShown":
-            yield f"output {args['output']} of side {args['side']} has data root {short(args['root'])}"
-        case "NodesRevealed":
-            yield f"side {args['side']} reveals {len(args['children'])} nodes {args['height']} levels up"
-        case "NodesDescended":
-            yield f"first difference: node {args['index']} at height {args['height']}"
-        case "LeafShown":
-            yield f"side {args['side']} shows its leaf of {len(args['leaf'])} bytes"
-        case "ElementFound":
-            first, second = args["values"]
-            yield f"element {args['element']}: 0x{first:x} or 0x{second:x}, a chain of {args['steps']} steps"
-        case "StatesPosted":
-            yield f"side 0 posts its states between steps {args['lo']} and {args['hi']}"
-        case "StateAnswered":
-            yield f"side 1 agrees after step {args['lo']}, not after step {args['hi']}"
-        case "TrialDecided":
-            yield f"side {' and side '.join(map(str, sides(args['losers'])))} is wrong or late"
-
-
-def describe(event: Event, match: MatchInfo) -> str:
-    """Return one line about an event; empty if it adds nothing."""
-    args = event.args
-    return "".join(_words(event.name, args, match))
-
-
-def _words(name: str, args: dict[str, Any], match: MatchInfo) -> Iterator[str]:
-    from referee_py.game.state import Phase
-
-    from ..chain.codec.base import known
-
-    strides = match.terms.program.strides
-    match name:
-        case "Entered":
-            start, end, level = args["start"], args["end"], args["level"]
-            if args["phase"] == Phase.REFINE:
-                yield f"steps {start + 1} to {end} differ: both refine"
-            elif args["phase"] == Phase.OPEN:
-                yield f"step {end}: one node differs: both open their record"
-            elif level == len(strides):
-                yield f"step tree of step {end}: {match.terms.program.node_count} nodes"
-            else:
-                yield f"run tree of steps {start + 1} to {end}, a checkpoint every {strides[level]}"
-        case "Revealed":
-            yield f"side {args['side']} reveals {len(args['children'])} nodes {args['height']} levels up"
-        case "Descended":
-            place = (
-                f"leaf {args['index']}"
-                if args["height"] == 0
-                else f"node {args['index']} at height {args['height']}"
-            )
-            yield f"first difference: {place}: {short(args['node0'])} or {short(args['node1'])}"
-        case "Refined":
-            yield f"side {args['side']} refines to stride {strides[args['level']]}: {short(args['root'])}"
-        case "RecordOpened":
-            record = args["record"]
-            yield f"side {args['side']} opens its record: {len(record.inputs)} inputs, "
-            yield f"{len(record.outputs)} outputs"
-        case "Decided":
-            reason = known(Reason, args["reason"], "event Decided")
-            yield f"decided: {reason.name.lower().replace('_', ' ')}"
 
 
 def _outcome(match: MatchInfo) -> str:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import signal
 import sys
-import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +14,6 @@ import typer
 
 from referee_py.errors import InvalidInput
 
-from ..local.metric_warnings import Health
-from ..local.tensorboard import Scalars
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import HuggingFaceOption, OptimizerStateOption, show_rows
 from .extensions import exporter
@@ -28,19 +23,6 @@ if TYPE_CHECKING:
     from referee_py.execute import State
 
     from ..local.bundle import Bundle
-    from ..local.evaluation import Evaluation
-    from ..local.local_run import LocalRun, Result
-    from ..local.run_folder import RunFolder
-    from ..run.replay import Interrupted
-
-STOPPED_ON_NAN = 3
-"""Exit code of a run that --stop-on-nan has stopped."""
-
-
-FACTS = frozenset(
-    {"program hash", "arithmetic", "run root", "steps", "rounding logs", "run folder", "state", "model"}
-)
-"""Columns of a run's table besides its metrics."""
 
 
 @with_mode
@@ -112,6 +94,7 @@ def run_command(
     from ..local.local_run import LocalRun
     from ..local.provenance import local_run
     from ..local.run_folder import KeepRule, open_run
+    from ..local.session import Session
     from ..run.replay import Interrupted
 
     bundle = Bundle.read(job)
@@ -155,13 +138,16 @@ def run_command(
             )
             folder = stack.enter_context(opened)
         run = LocalRun(bundle, last, device, evaluator, root, folder)
-        session = _Session(run, stop_on_nan, tensorboard, every, evaluation, evaluate_every)
+        done = 0 if folder is None else folder.step
+        session = Session(
+            run, Follower(done, last, every), stop_on_nan, tensorboard, evaluation, evaluate_every
+        )
         try:
             result = session.compute()
         except Interrupted as interrupted:
-            raise typer.Exit(session.stopped(interrupted)) from None
+            raise typer.Exit(session.stopped(interrupted, _again())) from None
         except KeyboardInterrupt:
-            session.stopped(None)
+            session.stopped(None, _again())
             raise
     rows: dict[str, object] = {"program hash": terms.hash().hex(), "arithmetic": mode_words(terms.mode)}
     rows |= session.rows(result)
@@ -175,122 +161,10 @@ def run_command(
     show_rows(f"{bundle.name}  {job}", rows)
 
 
-class _Session:
-    """One attempt at a run: from the first step that is computed here to the last."""
-
-    def __init__(
-        self,
-        run: LocalRun,
-        stop_on_nan: bool,
-        tensorboard: bool,
-        every_s: float,
-        evaluation: Evaluation | None,
-        evaluate_every: int,
-    ) -> None:
-        self._run, self._folder = run, run.folder
-        self._evaluation, self._evaluate_every = evaluation, evaluate_every
-        self._evaluated: Mapping[str, float] = {}
-        self._stop_on_nan = stop_on_nan
-        self._health = Health()
-        self._stop = threading.Event()
-        self._signal: signal.Signals | None = None
-        self._first = self._step = run.folder.step if run.folder else 0
-        self._aligned = False
-        """True if the file of metrics ends with the step before ours."""
-        self._before_s = 0.0
-        """Seconds that earlier sessions took for the steps up to ours."""
-        self._latest: Mapping[str, float] = {}
-        self._scalars: Scalars | None = None
-        if tensorboard and run.folder is not None:
-            self._scalars = Scalars(run.folder.path / "tensorboard", self._first + 1)
-        self._began = self._ended = time.monotonic()
-        self._follower = Follower(self._first, run.last, every_s)
-
-    def compute(self) -> Result:
-        """Compute the run and tell how it goes. Raises Interrupted."""
-        from ..storage.process import stop_on_signals
-
-        if self._first:
-            self._follower.say(f"continuing after step {self._first} of {self._run.last}")
-        try:
-            with stop_on_signals(self._stop, self._take), self._follower:
-                result = self._run.compute(self._on_step, self._stopping)
-            if self._folder is not None and not self._aligned:
-                self._align(self._folder, self._run.last)
-            return result
-        finally:
-            if self._scalars is not None:
-                self._scalars.close()
-
-    def stopped(self, interrupted: Interrupted | None) -> int:
-        """Say what was stopped and how to continue; return the exit code. None: in the middle of a step."""
-        where = str(interrupted or f"stopped in step {self._step + 1} of {self._run.last}")
-        if self._folder is None:
-            how = "nothing was kept; with --out RUN a run can continue after a stop"
-        else:
-            again = [] if "--resume" in sys.argv else ["--resume"]
-            how = f"continue with: {shlex.join(['assay', *sys.argv[1:], *again])}"
-        if self._signal is None and self._health.broken and interrupted:
-            where = f"{where}, because {self._health.broken}"
-        self._follower.say(f"{where}; {how}")
-        return STOPPED_ON_NAN if self._signal is None else 128 + self._signal
-
-    def rows(self, result: Result) -> dict[str, object]:
-        """Return what there is to show about the run."""
-        rows: dict[str, object] = {}
-        if result.root is not None:
-            rows["run root"] = result.root.hex()
-        took, done = self._ended - self._began, self._step - self._first
-        pace = f", {done / took:.3g} a second" if done and took > 0 else ""
-        rows["steps"] = f"{self._run.last} of {self._run.bundle.terms.steps}{pace}"
-        # SAFETY: names come from the bundle; one that is called as a fact is must not pass for it.
-        for name, value in self._latest.items():
-            rows[f"metric {name}" if name.strip() in FACTS else name] = f"{value:.6g}"
-        if result.log_bytes is not None:
-            root = f"{result.log_root.hex()}  " if result.log_root is not None else ""
-            rows["rounding logs"] = f"{root}{result.log_bytes:,} bytes"
-        if self._folder is not None:
-            rows["run folder"] = self._folder.path
-        return rows
-
-    def _take(self, number: signal.Signals) -> None:
-        self._signal = number
-
-    def _stopping(self) -> bool:
-        return self._stop.is_set() or (self._stop_on_nan and self._health.broken is not None)
-
-    def _on_step(self, state: State, metrics: Mapping[str, float]) -> None:
-        if self._folder is not None and not self._aligned:
-            self._align(self._folder, state.step - 1)
-        if self._evaluation is not None and (
-            state.step % self._evaluate_every == 0 or state.step == self._run.last
-        ):
-            self._evaluated = self._evaluation.of(state)
-            words = "  ".join(f"{name} {value:.6g}" for name, value in self._evaluated.items())
-            self._follower.say(f"step {state.step} of {self._run.last}  {words}")
-            metrics = {**metrics, **self._evaluated}
-        self._step, self._latest, self._ended = state.step, metrics, time.monotonic()
-        for warning in self._health.see(state.step, metrics):
-            self._follower.say(f"warning: {warning}")
-        if self._folder is not None:
-            seconds = self._before_s + self._ended - self._began
-            self._folder.metrics.append(state.step, seconds, metrics)
-        if self._scalars is not None:
-            self._scalars.add(state.step, metrics)
-        self._follower.step(state.step, metrics)
-
-    def _align(self, folder: RunFolder, step: int) -> None:
-        """Drop the metrics of steps that are computed again. NOTE: known only now, since a state may have been lost."""
-
-        def row(step: int, metrics: Mapping[str, float]) -> None:
-            self._health.see(step, metrics)
-            self._latest = metrics
-
-        self._aligned = True
-        self._first = self._step = step
-        last, self._before_s = folder.metrics.cut(step, row)
-        if last < step:
-            self._follower.say(f"warning: {folder.metrics.path} has no lines for steps {last + 1} to {step}")
+def _again() -> str:
+    """Return this command with --resume."""
+    again = [] if "--resume" in sys.argv else ["--resume"]
+    return shlex.join(["assay", *sys.argv[1:], *again])
 
 
 def _check_place(folder: Path) -> None:

@@ -260,6 +260,7 @@ def result(
     from ..local.bundle import Bundle
     from ..local.provenance import accepted_result
     from ..network.fetcher import Fetcher
+    from ..network.sources import Served
     from ..run.package import load_program
     from ..storage.store import Store
 
@@ -277,7 +278,7 @@ def result(
     if hf is not None and content is not None:
         exporter().check_export(content, hf)
     if content is None:
-        program = load_program(fetcher, found.program, found.program_file, [found.uri])
+        program = load_program(Served(fetcher, [found.uri]), found.program, found.program_file)
         names = [f"slot.{number}" for number in range(len(program.slots))]
     else:
         found.program.check(content.program)

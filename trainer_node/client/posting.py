@@ -12,14 +12,13 @@ from referee_py.program.terms import Terms
 
 from ..chain import ChainClient, Receipt, TransactionManager
 from ..chain.codec.job import JobTerms, post_call
+from ..chain.fees import GWEI
 from ..chain.outbox import Call
 from ..errors import RpcCorrupt
 from ..local.bundle import Bundle
 from ..network.uri import check_uri
 from ..run.package import check_size, package_names
 from ..storage.store import Store
-
-ETHER = 10**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Offer:
 
     reward: int
     stake: int
-    low_fee: int = 10**9
+    low_fee: int = GWEI
     """Least price that a unit of gas counts for; `high_fee` is the most."""
     high_fee: int = 10**11
     slots: int = 1

@@ -17,6 +17,7 @@ from referee_py.program import Program, TensorType
 
 from ..chain import JobPhase, JobView
 from ..network.fetcher import Fetcher
+from ..network.sources import Served
 from ..run.package import MAX_HEADER_BYTES
 from ..storage.artifacts import Kind, Name
 
@@ -30,18 +31,17 @@ def fetch_result(fetcher: Fetcher, job: JobView, program: Program) -> list[Array
     group = job.group_of_root(job.accepted_root)
     if job.phase is not JobPhase.ACCEPTED or group is None:
         raise InvalidInput(f"job {job.id} has no accepted result: it is {job.phase.name.lower()}")
-    uris = job.servers(job.members(group))
-    tree = fetcher.tree(Tag.STEP_TREE, job.accepted_last, job.program.node_count, uris)
+    servers = Served(fetcher, job.servers(job.members(group)))
+    tree = servers.tree(Tag.STEP_TREE, job.accepted_last, job.program.node_count)
     hashes = []
     for source in program.slots:
-        record = fetcher.record(tree.leaves[source.node], uris)
+        record = servers.record(tree.leaves[source.node])
         if source.output >= len(record.outputs):
             raise HashMismatch(f"node {source.node} has no output {source.output} in what was accepted")
         hashes.append(record.outputs[source.output])
     largest = max((slot.type.nbytes for slot in program.initial), default=0)
-    names = [Name(Kind.TENSOR, tensor) for tensor in hashes]
-    fetcher.fetch_all(names, uris, max_bytes=largest + MAX_HEADER_BYTES)
-    arrays = [fetcher.store.get_tensor(tensor) for tensor in hashes]
+    servers.fetch_all([Name(Kind.TENSOR, tensor) for tensor in hashes], largest + MAX_HEADER_BYTES)
+    arrays = [servers.store.get_tensor(tensor) for tensor in hashes]
     for number, (array, slot) in enumerate(zip(arrays, program.initial, strict=True)):
         if TensorType.of(array) != slot.type:
             raise HashMismatch(f"slot {number} is {TensorType.of(array)}, the program says {slot.type}")

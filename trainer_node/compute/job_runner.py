@@ -15,7 +15,6 @@ and wait for nothing else: neither for other jobs, nor until it is measured agai
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -23,17 +22,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from referee_py.errors import Unavailable
-from referee_py.execute import Backend, RunClaim
+from referee_py.execute import RunClaim
 from referee_py.program import Program
-from referee_py.rounding.backend import Evaluator
-from referee_py.rounding.thresholds import Thresholds, fixed
 
 from ..chain import JobView
 from ..chain.threads import Threads
-from ..network.fetcher import Fetcher
-from ..observe.metrics import Metrics
-from ..observe.problems import Problems
-from ..observe.run_reports import Board
 from ..reason import Reason
 from ..run.checkpoints import StoredCheckpoints
 from ..run.cost_estimate import CostEstimate
@@ -41,72 +34,33 @@ from ..run.onchain_logs import Shown
 from ..run.refutation import Refuted
 from ..run.replay import Replay
 from ..run.tensors import Tensors
-from ..storage.database import Database
-from ..storage.disk_keeper import Keeper
 from .mending import Mending
 from .outcomes import Outcomes
 from .packages import Packages, Work
 from .resting import Resting
-from .run_execution import RunExecution
+from .run_execution import Equipment, RunExecution
 from .runs import Runs
 
 T = TypeVar("T")
 
 
 class JobRunner(RunExecution):
-    """Executes and fetches in threads. ``replay`` is the class of a job's run. ``backend`` returns the backend for a
-    mode without rounding logs.
+    """Executes and fetches in threads."""
 
-    ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
-    ``exact_slowdown`` is the factor of time for later steps of the mode exact. ``alike``: runs without rounding logs
-    compute on the processor, as operators are judged. ``thresholds`` are for a trainer's dense logs. ``board`` gets
-    reports about the run in progress, ``problems`` what has failed; ``keeper`` keeps room on the disk, ``clock`` time.
-    """
-
-    def __init__(
-        self,
-        fetcher: Fetcher,
-        database: Database,
-        backend: Callable[[int], Backend],
-        *,
-        max_memory: int,
-        exact_slowdown: float,
-        max_logs: int,
-        evaluator: Callable[[], Evaluator],
-        thresholds: Thresholds = fixed,
-        follows: bool = False,
-        alike: bool = True,
-        replay: type[Replay] = Replay,
-        board: Board | None = None,
-        metrics: Metrics | None = None,
-        problems: Problems | None = None,
-        keeper: Keeper | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        metrics, problems = metrics or Metrics(), problems or Problems()
+    def __init__(self, has: Equipment) -> None:
         super().__init__(
-            *(fetcher, database, backend),
-            max_memory=max_memory,
-            exact_slowdown=exact_slowdown,
-            max_logs=max_logs,
-            evaluator=evaluator,
-            thresholds=thresholds,
-            follows=follows,
-            alike=alike,
-            replay=replay,
-            board=board or Board(),
-            metrics=metrics,
-            clock=clock,
+            has,
             unkept=lambda job_id: partial(self._outcomes.unkept, job_id),
             others_wait=lambda: self._runs.wanted,
         )
+        database, problems, keeper, clock = has.database, has.problems, has.keeper, has.clock
         self._problems, self._keeper = problems, keeper
-        self._tensors = Tensors(max_memory, clock)
+        self._tensors = Tensors(has.max_memory, clock)
         self._runs = Runs(self._memory_wanted)
         self._restores = ThreadPoolExecutor(2, thread_name_prefix="restore")
         self._threads, self._alive = Threads("own job"), set[Future[Any]]()
         self._packages = Packages(
-            *(fetcher, self._measure, self._apart, self._stop),
+            *(has.fetcher, self._measure, self._apart, self._stop),
             tensors=self._tensors,
             keeper=keeper,
             clock=clock,
@@ -122,7 +76,7 @@ class JobRunner(RunExecution):
             clock=clock,
         )
         self._outcomes = Outcomes(
-            *(problems, metrics, clock), too_long=self._packages.too_long, work_of=self._works.get
+            *(problems, has.metrics, clock), too_long=self._packages.too_long, work_of=self._works.get
         )
         self._resting = Resting(
             *(database, self._tensors, self._outcomes),

@@ -33,6 +33,7 @@ from ..errors import DiskFailed
 from ..limits.waits import LANES, again_s, package_s, serves
 from ..network.budget import Budget
 from ..network.fetcher import Fetcher
+from ..network.sources import Served
 from ..reason import Reason
 from ..run.cost_estimate import TOO_BUSY, CostEstimate, StepTooLong, surely_short
 from ..run.log_sources import FetchedLogs
@@ -282,7 +283,7 @@ class Packages:
                 keeper.too_full(job.id)  # NOTE: nothing goes for a package unless the whole job fits then
             return full
 
-        program = fetch(fetcher, job.program, job.program_file, [job.uri], limit, fits)
+        program = fetch(Served(fetcher, [job.uri]), job.program, job.program_file, limit, fits)
         with contextlib.suppress(DiskFailed):
             fetcher.store.held_by(job.id).hold(*package_names(program, job.program_file))
         self._tensors.of(job.id, takes(program, job.program))

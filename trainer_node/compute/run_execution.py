@@ -17,6 +17,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 
 import structlog
 
@@ -26,7 +27,7 @@ from referee_py.program import Program
 from referee_py.program.terms import Terms
 from referee_py.rounding.backend import Evaluator
 from referee_py.rounding.log_source import DryRunLogs, LogSource
-from referee_py.rounding.thresholds import Thresholds
+from referee_py.rounding.thresholds import Thresholds, fixed
 
 from ..chain import JobView
 from ..errors import DiskFailed
@@ -35,6 +36,7 @@ from ..network.budget import Budget
 from ..network.fetcher import Fetcher
 from ..observe.metrics import Metrics
 from ..observe.pace import left_words, rate_words
+from ..observe.problems import Problems
 from ..observe.run_reports import Board, Reporter, RunReport, told_outputs
 from ..run.checkpoints import StoredCheckpoints
 from ..run.cost_estimate import CostEstimate, measure
@@ -45,6 +47,7 @@ from ..run.replay import Replay
 from ..run.right_cost import Right
 from ..run.turns import Turns
 from ..storage.database import Database
+from ..storage.disk_keeper import Keeper
 from ..storage.store import Store
 from .lanes import Lanes
 from .packages import Work
@@ -57,39 +60,59 @@ MAX_LOGGED = 100
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True)
+class Equipment:
+    """All that a runner works with. ``backend`` returns the backend for a mode without rounding logs.
+
+    ``replay`` is the class of a job's run. ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the
+    bytes of a followed run's logs on disk. ``exact_slowdown`` is the factor of time for later steps of the mode exact.
+    ``alike``: runs without rounding logs compute on the processor, as operators are judged. ``thresholds`` are for a
+    trainer's dense logs. ``board`` gets reports about the run in progress, ``problems`` what has failed; ``keeper``
+    keeps room on the disk, ``clock`` time.
+    """
+
+    fetcher: Fetcher
+    database: Database
+    backend: Callable[[int], Backend]
+    _: KW_ONLY
+    max_memory: int
+    exact_slowdown: float
+    max_logs: int
+    evaluator: Callable[[], Evaluator]
+    thresholds: Thresholds = fixed
+    follows: bool = False
+    alike: bool = True
+    replay: type[Replay] = Replay
+    board: Board = field(default_factory=Board)
+    metrics: Metrics = field(default_factory=Metrics)
+    problems: Problems = field(default_factory=Problems)
+    keeper: Keeper | None = None
+    clock: Callable[[], float] = time.monotonic
+
+
 class RunExecution:
-    """Computes runs for `job_runner.JobRunner`, whose parameters these are. ``unkept`` returns who receives what the
-    disk refuses of a job's run (`Replay`), ``others_wait`` whether another run waits for the place of one that
-    computes."""
+    """Computes runs for `job_runner.JobRunner`. ``unkept`` returns who receives what the disk refuses of a job's run
+    (`Replay`), ``others_wait`` whether another run waits for the place of one that computes."""
 
     def __init__(
         self,
-        fetcher: Fetcher,
-        database: Database,
-        backend: Callable[[int], Backend],
+        has: Equipment,
         *,
-        max_memory: int,
-        exact_slowdown: float,
-        max_logs: int,
-        evaluator: Callable[[], Evaluator],
-        thresholds: Thresholds,
-        follows: bool,
-        alike: bool,
-        replay: type[Replay],
-        board: Board,
-        metrics: Metrics,
-        clock: Callable[[], float],
         unkept: Callable[[int], Callable[[DiskFailed | None], None]],
         others_wait: Callable[[], bool],
     ) -> None:
-        self._fetcher, self._database, self._backend = fetcher, database, backend
-        self._max_memory, self._exact_slowdown, self._max_logs = max_memory, exact_slowdown, max_logs
-        self._evaluator, self._thresholds = evaluator, thresholds
-        self._follows, self._alike, self._replay = follows, alike, replay
-        self._board, self._metrics, self._clock, self._unkept = board, metrics, clock, unkept
-        self._others_wait = others_wait
+        self._fetcher, self._database, self._backend = has.fetcher, has.database, has.backend
+        self._max_memory, self._exact_slowdown, self._max_logs = (
+            has.max_memory,
+            has.exact_slowdown,
+            has.max_logs,
+        )
+        self._evaluator, self._thresholds = has.evaluator, has.thresholds
+        self._follows, self._alike, self._replay = has.follows, has.alike, has.replay
+        self._board, self._metrics, self._clock = has.board, has.metrics, has.clock
+        self._unkept, self._others_wait = unkept, others_wait
         self._works: dict[int, Work] = {}
-        self._logs, self._own_logs = (Lanes(LANES, name, clock=clock) for name in ("logs", "own-logs"))
+        self._logs, self._own_logs = (Lanes(LANES, name, clock=has.clock) for name in ("logs", "own-logs"))
         self._turns = Turns()
         self._stop = threading.Event()
 

@@ -15,11 +15,10 @@ from referee_py.walk import clock
 from referee_py.walk.sides import sides
 
 from ..chain import JobPhase, JobView, Seat
-from ..chain.fees import GWEI
+from ..chain.fees import ETHER
 from ..ids import whole
 from ..observe.metrics import Metrics
 
-ETHER = 10**9 * GWEI
 MAX_JOBS = 4096
 """Jobs whose claims are counted: those looked at last."""
 VERDICTS = ("valid", "invalid", "unchecked")

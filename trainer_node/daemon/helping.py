@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from ..chain.fees import ETHER
 from ..reason import Reason
 from ..settings.extent import Mode
 from ..settings.settings import Settings
@@ -36,7 +37,7 @@ def max_gas_loss(settings: Settings) -> int | None:
     limit = settings.policy.max_gas_loss_eth
     if limit is None:
         return None if settings.mode is Mode.DEFEND else 0
-    return int(limit * 10**18)
+    return int(limit * ETHER)
 
 
 class NotPaid(Reason):

@@ -20,6 +20,7 @@ import structlog
 from referee_py.errors import AssayError
 
 from ..chain import Call, JobView, Snapshot, TransactionManager
+from ..chain.fees import ETHER
 from ..errors import ConfigError, Reverted, RpcCorrupt, RpcUnavailable
 from ..limits.waits import MINED_S
 from ..observe.problems import Problems
@@ -213,7 +214,7 @@ def _forwarder(node: Daemon) -> Forwarder | None:
         raise ConfigError(
             f"withdrawal_address {node.address} is the daemon's own account; name another, or none"
         )
-    floor = int(settings.keep_eth * 10**18)
+    floor = int(settings.keep_eth * ETHER)
     return Forwarder(settings.withdrawal_address, floor, node.client.head(), node.market)
 
 

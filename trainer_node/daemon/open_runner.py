@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from referee_py.rounding.thresholds import fixed
 
 from ..compute.job_runner import JobRunner
+from ..compute.run_execution import Equipment
 from ..rounded.calibration import Calibration
 from ..run.devices import evaluator_of
 from ..run.modes import backend_of
@@ -22,12 +23,12 @@ def open_runner(
     *,
     follows: bool = False,
     replay: type[Replay] = Replay,
-    kind: Callable[..., JobRunner] = JobRunner,
+    kind: Callable[[Equipment], JobRunner] = JobRunner,
 ) -> Iterator[JobRunner]:
     """Open the job runner of a node; close it at the end. ``follows``: use the trainer's rounding logs, not our own."""
     settings = node.settings
     backend_of(settings.device)  # refuses a device that this machine lacks before any job is looked at
-    runner = kind(
+    equipment = Equipment(
         node.fetcher,
         node.database,
         functools.partial(backend_of, settings.device),
@@ -44,6 +45,7 @@ def open_runner(
         problems=node.problems,
         keeper=node.keeper,
     )
+    runner = kind(equipment)
     node.keeper.works_at, node.keeper.gave_states = runner.works_at, runner.gave_states
     try:
         yield runner

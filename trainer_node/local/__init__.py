@@ -2,6 +2,7 @@
 
 bundle           a folder with all that a job needs
 local_run        a bundle's run here
+session          what is noted and shown while it runs, and when it stops
 run_folder       its folder, from which it resumes
 claim_file       claim.json of a run that is published
 evaluation       a state evaluated by another program

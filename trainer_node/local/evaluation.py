@@ -57,9 +57,7 @@ class Evaluation:
             raise InvalidInput(
                 f"{bundle.name} names no metric, so there is nothing to report; build it again"
             )
-        tensors = bundle.program, bundle.constants, bundle.initial
-        backend = backend_of(device, terms.mode)
-        self._run = Run(*tensors, terms.steps, terms.strides, backend, metrics=bundle.metrics)
+        self._run = Run.of(bundle, backend_of(device, terms.mode), metrics=bundle.metrics)
 
     @staticmethod
     def _check_left(name: str, bundle: Bundle, training: Bundle) -> None:

@@ -12,7 +12,6 @@ from referee_py.rounding.step_log import StepLog
 
 from ..run.log_sources import OwnLogs
 from ..run.modes import backend_here
-from ..run.package import Package
 from ..run.replay import Interrupted, Replay
 from .bundle import Bundle
 from .run_folder import RunFolder
@@ -52,8 +51,7 @@ class LocalRun:
     def _in_memory(self, on_step: OnStep, stop: Callable[[], bool]) -> Result:
         bundle, terms = self.bundle, self.bundle.terms
         logs = MemoryLogs() if terms.arithmetic.follows_logs else None
-        tensors = bundle.program, bundle.constants, bundle.initial
-        run = Run(*tensors, terms.steps, terms.strides, self._backend(logs), metrics=bundle.metrics)
+        run = Run.of(bundle, self._backend(logs), metrics=bundle.metrics)
 
         def after(state: State, _: StepTrace | None) -> None:
             on_step(state, scalars(run.latest))
@@ -101,10 +99,8 @@ class LocalRun:
         logs = None
         if terms.arithmetic.follows_logs:
             logs = OwnLogs(folder.database, folder.key, folder.store, terms.node_count, terms.steps)
-        package = Package(terms, bundle.program, bundle.constants, bundle.initial)
         backend = self._backend(logs)
-        replay = Replay(package, backend, folder.store, folder, log_source=logs, metrics=bundle.metrics)
-        return replay, logs
+        return Replay(bundle, backend, folder.store, folder, log_source=logs, metrics=bundle.metrics), logs
 
     def _backend(self, logs: LogSource | None) -> Backend:
         return backend_here(self.bundle.terms.mode, self.device, self.evaluator, logs)

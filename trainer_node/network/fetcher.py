@@ -17,12 +17,11 @@ from typing import Any
 
 import structlog
 
-from referee_py.commit import HASH_BYTES, Record, Tag, Tree
+from referee_py.commit import HASH_BYTES
 from referee_py.errors import InvalidInput, Unavailable
-from referee_py.rounding.step_log import StepLog
 
 from ..errors import Corrupt
-from ..storage.artifacts import MAX_RECORD_BYTES, Array, Kind, Name
+from ..storage.artifacts import MAX_RECORD_BYTES, Kind, Name
 from ..storage.store import Store
 from .budget import Budget
 from .download import Bounds, Call, Downloads, connect
@@ -106,37 +105,10 @@ class Fetcher:
         other._budgets = (*self._budgets, budget)
         return other
 
-    def blob(self, sha256: bytes, uris: Sequence[str], *, max_bytes: int | None = None) -> bytes:
-        """Fetch a blob of at most ``max_bytes``."""
-        self.fetch(Name(Kind.BLOB, sha256), uris, max_bytes=max_bytes)
-        return self.store.get_blob(sha256)
-
-    def tensor(self, tensor: bytes, uris: Sequence[str], *, max_bytes: int | None = None) -> Array:
-        """Fetch a tensor; its dtype and shape are part of its hash. ``max_bytes`` bounds header and data."""
-        self.fetch(Name(Kind.TENSOR, tensor), uris, max_bytes=max_bytes)
-        return self.store.get_tensor(tensor)
-
-    def tree(self, tag: Tag, root: bytes, count: int, uris: Sequence[str]) -> Tree:
-        """Fetch the tree of that kind and root with exactly ``count`` leaves."""
-        self.fetch(Name(Kind.TREE, root, tag, count), uris)
-        return self.store.get_tree(tag, root, count)
-
-    def record(self, record: bytes, uris: Sequence[str]) -> Record:
-        """Fetch a node record."""
-        self.fetch(Name(Kind.RECORD, record), uris)
-        return self.store.get_record(record)
-
-    def log(
-        self, root: bytes, node_count: int, uris: Sequence[str], *, max_bytes: int | None = None
-    ) -> StepLog:
-        """Fetch the rounding logs of a step. ``max_bytes`` bounds their unpacked size."""
-        self.fetch(Name(Kind.LOG, root, count=node_count), uris, max_bytes=max_bytes)
-        return self.store.get_log(root, node_count)
-
     def fetch(self, name: Name, uris: Sequence[str], *, max_bytes: int | None = None) -> None:
-        """Bring the artifact into the store. Returns at once if it is there."""
+        """Bring the artifact, of at most ``max_bytes``, into the store. Returns at once if it is there."""
         if not self.store.has(name):
-            _run(self._within_budget([name], uris, max_bytes, 1))
+            _run(self._within_budget([name], uris, max_bytes))
 
     def fetch_all(
         self,
@@ -144,12 +116,11 @@ class Fetcher:
         uris: Sequence[str],
         *,
         max_bytes: int | None = None,
-        parallel: int = PARALLEL,
     ) -> None:
-        """Bring all of them into the store, ``parallel`` at a time. Raises the first error after all have ended."""
+        """Bring all of them into the store, `PARALLEL` at a time. Raises the first error after all have ended."""
         missing = [name for name in dict.fromkeys(names) if not self.store.has(name)]
         if missing:
-            _run(self._within_budget(missing, uris, max_bytes, parallel))
+            _run(self._within_budget(missing, uris, max_bytes))
 
     # ------------------------------------------------------------------ inside
 
@@ -161,16 +132,14 @@ class Fetcher:
             limit = min(limit, name.count * HASH_BYTES)
         return limit
 
-    async def _within_budget(
-        self, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
-    ) -> None:
+    async def _within_budget(self, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None) -> None:
         """Fetch until all is here, a budget is spent, or ``stop`` is set."""
         call = Call(len(names))
         with contextlib.ExitStack() as stack:
             for budget in self._budgets:
                 self._end_of(budget, call)
                 stack.enter_context(budget.waiting())
-            task = asyncio.ensure_future(self._fetch_all(call, names, uris, max_bytes, parallel))
+            task = asyncio.ensure_future(self._fetch_all(call, names, uris, max_bytes))
             deadline = asyncio.get_running_loop().time() + self._budget_s
             while not (await asyncio.wait({task}, timeout=_GLANCE_S))[0]:
                 over = next((budget for budget in self._budgets if budget.over), None)
@@ -198,7 +167,7 @@ class Fetcher:
         raise Unavailable(f"{budget.reason}; {call.came} in the last request")
 
     async def _fetch_all(
-        self, call: Call, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
+        self, call: Call, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None
     ) -> None:
         # SAFETY: a package may name a million artifacts, so there is nothing for each of them, nor for its failure.
         left, failed = iter(names), list[Exception]()
@@ -216,7 +185,7 @@ class Fetcher:
                         del failed[1:]
                         failed.append(error)
 
-            await asyncio.gather(*(some() for _ in range(min(parallel, len(names)))))
+            await asyncio.gather(*(some() for _ in range(min(PARALLEL, len(names)))))
         if failed:
             raise failed[0]
         sizes = [path.stat().st_size for name in names if (path := self.store.find(name)) is not None]

@@ -21,6 +21,7 @@ from referee_py.errors import AssayError
 from ..limits.waits import OPPONENT_S, TREES
 from ..storage.store import Store
 from .fetcher import Fetcher
+from .sources import Served
 
 OPPONENT_TIMEOUT_S = 3.0
 MAX_URIS = 4
@@ -95,19 +96,17 @@ class Conversation:
     def __init__(self, opponents: Opponents, servers: Servers) -> None:
         self._opponents = opponents
         self._servers = servers
+        self._source = Served(opponents._fetcher, servers)
         self._left = opponents._patience_s
 
     def tree(self, tag: Tag, root: bytes, leaves: int) -> Tree | None:
-        fetcher, servers = self._opponents._fetcher, self._servers
-        return self._ask(lambda: fetcher.tree(tag, root, leaves, servers))
+        return self._ask(lambda: self._source.tree(tag, root, leaves))
 
     def record(self, record_hash: bytes) -> Record | None:
-        fetcher, servers = self._opponents._fetcher, self._servers
-        return self._ask(lambda: fetcher.record(record_hash, servers))
+        return self._ask(lambda: self._source.record(record_hash))
 
     def tensor(self, tensor: bytes, max_bytes: int) -> Array | None:
-        fetcher, servers = self._opponents._fetcher, self._servers
-        return self._ask(lambda: fetcher.tensor(tensor, servers, max_bytes=max_bytes))
+        return self._ask(lambda: self._source.tensor(tensor, max_bytes))
 
     def _ask(self, question: Callable[[], T]) -> T | None:
         opponents, servers = self._opponents, self._servers

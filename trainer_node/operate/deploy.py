@@ -23,6 +23,7 @@ from web3 import Web3
 
 from ..chain.abi import load_artifact
 from ..chain.contracts import FIRST, NAMES, TABLES, Contracts, Deployment, code_hash
+from ..chain.fees import ETHER, GWEI
 from ..chain.outbox import Call
 from ..chain.releases import Releases
 from ..chain.rpc import guarded
@@ -30,8 +31,6 @@ from ..chain.transactions import TransactionManager
 from ..errors import ConfigError, DeployError, WrongChain
 from ..stake.min_stake import least_stake
 from .deploy_defaults import DAY_S, NOBODY
-
-ETHER = 10**18
 
 _log = structlog.get_logger(__name__)
 
@@ -45,7 +44,7 @@ class Parameters:
     """Must exceed the length of any match in which a verifier may have voted."""
     stake_gas: int = field(default_factory=partial(least_stake, 1))
     """Least value of a stake in units of gas. SAFETY: half of it must cover the worst dispute."""
-    min_fee: int = 10**9
+    min_fee: int = GWEI
     """Least price, in wei, that a unit of gas counts for in a job."""
     min_period: int = 60
     """Shortest period or clock: transactions must get through within it."""

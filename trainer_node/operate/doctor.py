@@ -25,7 +25,7 @@ from referee_py.errors import AssayError
 
 from ..chain import ChainClient
 from ..chain.endpoints import Endpoints, endpoints_of
-from ..chain.fees import GWEI
+from ..chain.fees import ETHER, GWEI
 from ..chain.rpc import guarded
 from ..daemon.access import open_client, open_web3
 from ..daemon.keys import load_account, read_address
@@ -263,7 +263,7 @@ def _ether(settings: Settings, web3: Web3, client: ChainClient | None) -> Iterat
         have = int(web3.eth.get_balance(Web3.to_checksum_address(address)))
     price = chain_price(web3)
     if client is None:
-        text = f"{address} has {have / 10**18:.6g} ether; what a job takes is not known without the contracts"
+        text = f"{address} has {have / ETHER:.6g} ether; what a job takes is not known without the contracts"
         yield Finding(
             "ether", State.OK if have else State.FAIL, text, "" if have else f"send ether to {address}"
         )
@@ -271,14 +271,14 @@ def _ether(settings: Settings, web3: Web3, client: ChainClient | None) -> Iterat
     stake = client.snapshot().least_stake()
     need = 2 * stake + worst_gas() * price
     text = (
-        f"{address} has {have / 10**18:.6g} ether; one job of the least stake takes up to {need / 10**18:.6g}: stake, "
+        f"{address} has {have / ETHER:.6g} ether; one job of the least stake takes up to {need / ETHER:.6g}: stake, "
         f"bond of an appeal, and the gas of the worst dispute at {price / GWEI:.3g} gwei"
     )
     if have >= need:
         yield Finding("ether", State.OK, text)
     else:
         state = State.FAIL if have < stake else State.WARN
-        yield Finding("ether", state, text, f"send {(need - have) / 10**18:.6g} ether to {address}")
+        yield Finding("ether", state, text, f"send {(need - have) / ETHER:.6g} ether to {address}")
 
 
 # ---------------------------------------------------------------------- seen from outside

@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 
 from referee_py.errors import InvalidInput
 
+from ..chain.fees import ETHER
 from ..daemon.keys import WORK_FACTOR, create_key
 from ..settings.settings import LOCAL_CHAINS
 
 LIGHT = 1 << 12
 LOCAL_PARTIES = ("client", "trainer", "challenger")
 SETTINGS, PASSWORD = "assay.toml", "password"
-START_WEI = 100 * 10**18
+START_WEI = 100 * ETHER
 STEPS, STRIDES = 60, "20,5,1"
 
 
@@ -92,7 +93,7 @@ def _write_settings(path: Path, rpc_url: str, chain_id: int, *, local: bool) -> 
 def _network(rpc_url: str, addresses: dict[str, str], *, answers: bool) -> list[str]:
     """Return the commands of a whole network on this machine: the first part of the operating guide."""
     url = shlex.quote(rpc_url)
-    port = _free_port()
+    port = free_port()
     chain = (
         []
         if answers
@@ -145,7 +146,8 @@ def _port_of(rpc_url: str) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

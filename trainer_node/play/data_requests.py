@@ -20,7 +20,7 @@ from referee_py.params import ANSWER_GAS, BYTE_GAS, CROWD, MAX_OPEN, STEP
 
 from ..chain import Call, Contracts, JobPhase, JobView, Receipt, Snapshot, TransactionManager
 from ..chain.codec.availability import Ledger, OpenRequest, close_call, request_call
-from ..chain.fees import next_base_fee
+from ..chain.fees import ETHER, next_base_fee
 from ..chain.outbox import Value
 from ..compute.job_runner import JobRunner
 from ..daemon.due import Due
@@ -29,7 +29,7 @@ from ..run.onchain_logs import Shown
 from ..stake.gas_patience import NONE, Patience, Slack
 from ..stake.judge import JobJudge
 
-LEAST_WEI = 10**18 // 2
+LEAST_WEI = ETHER // 2
 """Limit of the cost of any job's logs, unless the settings say otherwise: half an ether."""
 MAX_CLOSINGS = 64
 """Requests closed in one transaction."""

@@ -30,6 +30,7 @@ from ..daemon.service import Daemon
 from ..errors import DiskFailed, DiskFull
 from ..ids import whole
 from ..network.fetcher import Fetcher
+from ..network.sources import Served, Source
 from ..run.log_sources import step_limit
 from ..run.modes import backend_of
 from ..run.package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
@@ -140,15 +141,15 @@ class Judge:
     def _case(self, job: JobView, hearing: HearingInfo, fetcher: Fetcher, *, room: bool = False) -> _Case:
         """Return what is to be executed; fetch what is not here. ``room``: for the outputs, too."""
         at, memory = hearing.terms.submission, self._node.settings.limits.memory_bytes
-        uris = servers(job, hearing)
-        program = load_program(fetcher, job.program, job.program_file, uris)
+        source = Served(fetcher, servers(job, hearing))
+        program = load_program(source, job.program, job.program_file)
         structure = program.nodes[at.node]
         limit = check_operator(program, job.program, at.node, memory) + MAX_HEADER_BYTES
         record = hearing.terms.dispute.records[0]
-        self._check_room(job, fetcher.store, program, at.node, record, outputs=room)
-        fetcher.fetch_all([Name(Kind.TENSOR, tensor) for tensor in record.inputs], uris, max_bytes=limit)
-        inputs = [fetcher.store.get_tensor(tensor) for tensor in record.inputs]
-        return _Case(structure, record, inputs, self._log_of(job, program, at, uris, fetcher))
+        self._check_room(job, source.store, program, at.node, record, outputs=room)
+        source.fetch_all([Name(Kind.TENSOR, tensor) for tensor in record.inputs], limit)
+        inputs = [source.store.get_tensor(tensor) for tensor in record.inputs]
+        return _Case(structure, record, inputs, self._log_of(job, program, at, source))
 
     def _check_room(
         self, job: JobView, store: Store, program: Program, node: int, record: Record, *, outputs: bool
@@ -194,9 +195,7 @@ class Judge:
         entries = None if case.log is None else case.log.read()
         return Judgement(right, Operator(case.inputs, outputs, entries), trial, read_s, kept)
 
-    def _log_of(
-        self, job: JobView, program: Program, at: Submission, uris: list[str], fetcher: Fetcher
-    ) -> NodeLog | None:
+    def _log_of(self, job: JobView, program: Program, at: Submission, source: Source) -> NodeLog | None:
         """Return the disputed node's log, to which the job's rounding logs commit; None if there is none.
 
         NOTE: it comes from the root that the trainer has revealed, because both records may name a wrong log.
@@ -205,9 +204,9 @@ class Judge:
         if not terms.arithmetic.follows_logs:
             return None
         check_leaves(terms)
-        roots = fetcher.tree(Tag.LOG_RUN_TREE, job.logs, terms.steps, uris).leaves
+        roots = source.tree(Tag.LOG_RUN_TREE, job.logs, terms.steps).leaves
         limit = step_limit(program, self._node.settings.limits.memory_bytes)
-        step = fetcher.log(roots[at.step - 1], terms.node_count, uris, max_bytes=limit)
+        step = source.log(roots[at.step - 1], terms.node_count, limit)
         return step.nodes.get(at.node)
 
 

@@ -177,7 +177,7 @@ def measure(
     """
     terms = package.terms
     check_operators(package.program, limit_s, rate_of(backend))
-    run = Run(package.program, package.constants, package.initial, terms.steps, terms.strides, backend)
+    run = Run.of(package, backend)
     sampler = Sampler(package.program, terms.mode, clock)
     # SAFETY: the committed step comes first, node by node, so that it can be stopped; a plain step takes less time.
     began, fastest = clock(), {True: math.inf, False: math.inf}

@@ -26,6 +26,7 @@ from ..errors import DiskFailed, LogsLate
 from ..limits.waits import TURN_S
 from ..network.budget import Budget
 from ..network.fetcher import Fetcher
+from ..network.sources import Served
 from ..storage.artifacts import Kind, Name
 from ..storage.database import Database
 from ..storage.store import Store
@@ -207,7 +208,7 @@ class FetchedLogs:
     def tree(self) -> Tree:
         if self._shown is not None:
             return self._shown.tree()
-        return self._fetcher.tree(Tag.LOG_RUN_TREE, self._logs, self._steps, self._uris())
+        return Served(self._fetcher, self._uris()).tree(Tag.LOG_RUN_TREE, self._logs, self._steps)
 
     def get(self, step: int) -> StepLog:
         """Return a log. Raises LogsLate if it is not here in time, InvalidInput if the run's logs are too large."""

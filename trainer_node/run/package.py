@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import repops
@@ -19,7 +19,7 @@ from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
 from ..errors import DiskFull
-from ..network.fetcher import Fetcher
+from ..network.sources import Source
 from ..reason import Reason
 from ..rounded import UNFOLDED_BYTES
 from ..storage.artifacts import Kind, Name
@@ -56,14 +56,14 @@ class Package:
     initial: tuple[Array, ...]
 
 
-def load_program(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str]) -> Program:
+def load_program(source: Source, terms: Terms, file_hash: bytes) -> Program:
     """Fetch the program file of a job, checked against the job's terms on the chain.
 
     Raises Unavailable if nobody serves it, UnknownVersion for another opset or mode, InvalidEncoding or InvalidProgram
     if the file is not a sound program with the roots of the job: such a job must be refused.
     """
     check_size(terms)
-    data = fetcher.blob(file_hash, uris, max_bytes=min(MAX_PROGRAM_BYTES, MAX_FILE_BYTES))
+    data = source.blob(file_hash, min(MAX_PROGRAM_BYTES, MAX_FILE_BYTES))
     with _READING:
         program = read_program(data)
     terms.check(program)
@@ -77,10 +77,9 @@ def package_names(program: Program, file_hash: bytes) -> list[Name]:
 
 
 def fetch(
-    fetcher: Fetcher,
+    source: Source,
     terms: Terms,
     file_hash: bytes,
-    uris: Sequence[str],
     max_memory: int,
     fits: Callable[[Program, int], Reason | None] | None = None,
 ) -> Program:
@@ -91,7 +90,7 @@ def fetch(
     why they should not be written to the disk; then DiskFull is raised before that.
     """
     check_leaves(terms)
-    program = load_program(fetcher, terms, file_hash, uris)
+    program = load_program(source, terms, file_hash)
     check_strides(program)
     descriptors = (*program.constants, *program.initial)
     sizes = [descriptor.type.nbytes for descriptor in descriptors]
@@ -102,11 +101,11 @@ def fetch(
             "raise it or leave the job to others"
         )
     names = [Name(Kind.TENSOR, descriptor.hash) for descriptor in descriptors]
-    missing = [size for name, size in zip(names, sizes, strict=True) if not fetcher.store.has(name)]
+    missing = [size for name, size in zip(names, sizes, strict=True) if not source.store.has(name)]
     full = fits(program, sum(on_disk(size) for size in missing)) if fits is not None else None
     if full is not None:
         raise DiskFull(f"the package is not fetched: {full}")
-    fetcher.fetch_all(names, uris, max_bytes=max(sizes, default=0) + MAX_HEADER_BYTES)
+    source.fetch_all(names, max(sizes, default=0) + MAX_HEADER_BYTES)
     return program
 
 
@@ -125,10 +124,10 @@ def read(store: Store, terms: Terms, file_hash: bytes, tensors: Tensors) -> Pack
     return Package(terms, program, tuple(constants), tuple(initial))
 
 
-def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], max_memory: int) -> Package:
+def load(source: Source, terms: Terms, file_hash: bytes, max_memory: int) -> Package:
     """Fetch a package, and read it into memory. Raises as `fetch` and `read`."""
-    fetch(fetcher, terms, file_hash, uris, max_memory)
-    return read(fetcher.store, terms, file_hash, Tensors(max_memory))
+    fetch(source, terms, file_hash, max_memory)
+    return read(source.store, terms, file_hash, Tensors(max_memory))
 
 
 def takes(program: Program, terms: Terms) -> Takes:

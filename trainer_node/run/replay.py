@@ -31,6 +31,7 @@ from referee_py.execute import (
     Interpreter,
     NodeHook,
     NodeValues,
+    Prepared,
     Run,
     RunClaim,
     State,
@@ -46,7 +47,6 @@ from .checkpoints import Checkpoints
 from .log_sources import RunLogs
 from .modes import backend_of
 from .offers import Offers
-from .package import Package
 from .states import States
 from .turns import Turns
 
@@ -78,7 +78,7 @@ class Replay:
 
     def __init__(
         self,
-        package: Package,
+        package: Prepared,
         backend: Backend,
         store: Store,
         checkpoints: Checkpoints,
@@ -89,22 +89,11 @@ class Replay:
         unkept: Callable[[DiskFailed | None], None] = _raise,
         turns: Turns | None = None,
     ) -> None:
-        terms, program = package.terms, package.program
-        self.program = program
-        self.terms = terms
+        self.program, self.terms = package.program, package.terms
         self.turns = turns or Turns()
         self._package = package
         self._backend = backend
-        self._run = Run(
-            program,
-            package.constants,
-            package.initial,
-            terms.steps,
-            terms.strides,
-            backend,
-            executor=self._executor(),
-            metrics=metrics,
-        )
+        self._run = Run.of(package, backend, executor=self._executor(), metrics=metrics)
         self.latest = self._run.latest
         self.now = self._run.initial()
         self._store = store

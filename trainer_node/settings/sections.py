@@ -7,7 +7,7 @@ from typing import Annotated
 from eth_utils.address import is_checksum_address
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ..chain.fees import GWEI, FeeRule
+from ..chain.fees import ETHER, GWEI, FeeRule
 
 DAY_S = 24 * 3600
 
@@ -78,7 +78,7 @@ class Policy(BaseModel):
     @property
     def min_reward(self) -> int:
         """`min_reward_eth` in wei."""
-        return int(self.min_reward_eth * 10**18)
+        return int(self.min_reward_eth * ETHER)
 
 
 class Keep(BaseModel):

@@ -39,6 +39,7 @@ from pydantic_settings import (
 
 from referee_py.errors import InvalidInput
 
+from ..chain.fees import ETHER
 from ..chain.view import FINALITY_S, Finality, ViewRule
 from ..errors import ConfigError
 from ..network.uri import check_uri
@@ -227,17 +228,17 @@ class Settings(BaseSettings):
     @property
     def max_stake(self) -> int:
         """`max_stake_eth` in wei; 0 means no limit."""
-        return int(self.max_stake_eth * 10**18)
+        return int(self.max_stake_eth * ETHER)
 
     @property
     def max_watch(self) -> int:
         """`max_watch_eth` in wei; 0 watches none."""
-        return int(self.max_watch_eth * 10**18)
+        return int(self.max_watch_eth * ETHER)
 
     @property
     def max_data_requests(self) -> int | None:
         """`max_data_requests_eth` in wei; None follows the job."""
-        return int(self.max_data_requests_eth * 10**18) if self.max_data_requests_eth >= 0 else None
+        return int(self.max_data_requests_eth * ETHER) if self.max_data_requests_eth >= 0 else None
 
     @property
     def block_time_s(self) -> float:

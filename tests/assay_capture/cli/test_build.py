@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from assay_capture.huggingface import export
 from referee_py.program.modes import Form, Rounding
+from tests.conftest import Assay
 from trainer_node.cli import extensions
 from trainer_node.cli.app import application
 from trainer_node.cli.program import app as own
 from trainer_node.local.bundle import Bundle
-
-Assay = Callable[..., tuple[int, str, str]]
 
 
 def test_build_writes_the_mode(assay: Assay, tmp_path: Path) -> None:

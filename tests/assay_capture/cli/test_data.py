@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from safetensors.numpy import load_file
 
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.terms import Terms
+from tests.conftest import Assay
 from trainer_node.local.bundle import Bundle
 
-Assay = Callable[..., tuple[int, str, str]]
 X = np.arange(6000, dtype=np.float32).reshape(20, 300)
 Y = np.arange(20)
 

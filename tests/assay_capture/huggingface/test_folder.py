@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +22,13 @@ from assay_capture.huggingface.folder import Source
 from assay_capture.huggingface.lora import Lora
 from assay_capture.huggingface.tokenized import examples
 from referee_py.errors import InvalidEncoding, InvalidInput
-from trainer_node.cli import main
+from tests.conftest import Assay
 from trainer_node.local.bundle import Bundle
 
 from . import tiny
 
-Assay = Callable[..., tuple[int, str, str]]
 TEXTS = [{"text": " ".join(tiny.VOCABULARY[k] for k in row)} for row in tiny.sentences(24, 10)]
 TEMPLATE = "{% for m in messages %}{{ m['role'][0] }} {{ m['content'] }} {% endfor %}"
-
-
-@pytest.fixture
-def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Assay:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["assay", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        output, errors = capfd.readouterr()
-        return int(caught.value.code or 0), output, errors
-
-    return run
 
 
 def saved(model: Any, folder: Path, words: bool = True) -> Path:

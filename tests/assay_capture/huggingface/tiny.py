@@ -71,12 +71,8 @@ def run(bundle: Bundle) -> tuple[list[float], list[Array]]:
     assert machine is not None
     executor = FastExecutor(bundle.program, bundle.constants, backend, bundle.metrics, machine)
     terms = bundle.terms
-    whole = Run(
-        bundle.program,
-        bundle.constants,
-        bundle.initial,
-        terms.steps,
-        terms.strides,
+    whole = Run.of(
+        bundle,
         backend,
         executor=executor,
     )

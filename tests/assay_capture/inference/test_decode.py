@@ -96,8 +96,7 @@ def greedy(module: nn.Module, prompt: list[int], stop: int | None = None) -> lis
 
 
 def run_of(bundle: Bundle, hook: NodeHook | None = None) -> Run:
-    terms = bundle.terms
-    return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, CPU, hook=hook)
+    return Run.of(bundle, CPU, hook=hook)
 
 
 def final(bundle: Bundle) -> dict[str, np.ndarray[Any, Any]]:
@@ -235,10 +234,7 @@ def test_every_executor_decodes_to_the_same_root() -> None:
     bundle = Decode("gpt2", module, [[3, 7], [1]], 4).build()
     roots = set()
     for name in ("cpu", "reference"):
-        run = Run(
-            bundle.program, bundle.constants, bundle.initial, bundle.terms.steps, (1,), repops.backend(name)
-        )
-        roots.add(run.commit_run().root)
+        roots.add(Run.of(bundle, repops.backend(name)).commit_run().root)
     assert len(roots) == 1
 
 

@@ -67,8 +67,7 @@ def _eager(training: Bundle, arrays: list) -> float:
 def test_it_is_the_mean_loss_of_the_state(bundles: tuple[Bundle, Bundle]) -> None:
     training, evaluating = bundles
     evaluation = Evaluation(evaluating, training)
-    tensors = training.program, training.constants, training.initial
-    run = Run(*tensors, 20, training.terms.strides, repops.backend("cpu"))
+    run = Run.of(training, repops.backend("cpu"))
     found = []
     for step in (0, 7, 20):
         state = run.advance(run.initial(), step)

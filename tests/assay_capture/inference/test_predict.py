@@ -29,9 +29,7 @@ def mlp() -> nn.Module:
 
 def final(bundle: Bundle) -> dict[str, np.ndarray[Any, Any]]:
     terms = bundle.terms
-    run = Run(
-        bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, repops.backend("cpu")
-    )
+    run = Run.of(bundle, repops.backend("cpu"))
     return dict(zip(bundle.labels["slots"], run.advance(run.initial(), terms.steps).arrays, strict=True))
 
 

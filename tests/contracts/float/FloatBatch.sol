@@ -10,9 +10,12 @@ import {FloatGeneral} from "contracts/float/FloatGeneral.sol";
 ///
 /// Operands are big-endian and concatenated, one, two or three for each result; so are results.
 contract FloatBatch {
-    /// @dev Each operation takes three operands; those it does not have are 0.
+    /// @dev One of the functions is set: by the number of operands, and whether the result is a truth value.
     struct Operation {
-        function(uint256, uint256, uint256) pure returns (uint256) apply_;
+        function(uint256) pure returns (uint256) one;
+        function(uint256, uint256) pure returns (uint256) two;
+        function(uint256, uint256) pure returns (bool) holds;
+        function(uint256, uint256, uint256) pure returns (uint256) three;
         uint256 operands;
         uint256 bitsIn;
         uint256 bitsOut;
@@ -27,7 +30,7 @@ contract FloatBatch {
         results = new bytes(count * operation.bitsOut / 8);
         for (uint256 i = 0; i < count; ++i) {
             (uint256 a, uint256 b, uint256 c) = _tuple(operation, packed, i);
-            _put(results, i, operation.bitsOut, operation.apply_(a, b, c));
+            _put(results, i, operation.bitsOut, _apply(operation, a, b, c));
         }
     }
 
@@ -40,49 +43,49 @@ contract FloatBatch {
         for (uint256 i = 0; i < count; ++i) {
             (uint256 a, uint256 b, uint256 c) = _tuple(operation, packed, i);
             uint256 before = gasleft();
-            operation.apply_(a, b, c);
+            _apply(operation, a, b, c);
             _put(results, i, 32, before - gasleft());
         }
     }
 
     function _operation(bytes32 name) private pure returns (Operation memory) {
-        if (name == "add32") return Operation(_add32, 2, 32, 32);
-        if (name == "sub32") return Operation(_sub32, 2, 32, 32);
-        if (name == "mul32") return Operation(_mul32, 2, 32, 32);
-        if (name == "fma32") return Operation(_fma32, 3, 32, 32);
-        if (name == "div32") return Operation(_div32, 2, 32, 32);
-        if (name == "sqrt32") return Operation(_sqrt32, 1, 32, 32);
-        if (name == "neg32") return Operation(_neg32, 1, 32, 32);
-        if (name == "eq32") return Operation(_eq32, 2, 32, 8);
-        if (name == "lt32") return Operation(_lt32, 2, 32, 8);
-        if (name == "le32") return Operation(_le32, 2, 32, 8);
-        if (name == "key32") return Operation(_key32, 1, 32, 32);
-        if (name == "maximum32") return Operation(_maximum32, 2, 32, 32);
-        if (name == "minimum32") return Operation(_minimum32, 2, 32, 32);
-        if (name == "add64") return Operation(_add64, 2, 64, 64);
-        if (name == "sub64") return Operation(_sub64, 2, 64, 64);
-        if (name == "mul64") return Operation(_mul64, 2, 64, 64);
-        if (name == "fma64") return Operation(_fma64, 3, 64, 64);
-        if (name == "div64") return Operation(_div64, 2, 64, 64);
-        if (name == "sqrt64") return Operation(_sqrt64, 1, 64, 64);
-        if (name == "neg64") return Operation(_neg64, 1, 64, 64);
-        if (name == "eq64") return Operation(_eq64, 2, 64, 8);
-        if (name == "lt64") return Operation(_lt64, 2, 64, 8);
-        if (name == "le64") return Operation(_le64, 2, 64, 8);
-        if (name == "key64") return Operation(_key64, 1, 64, 64);
-        if (name == "maximum64") return Operation(_maximum64, 2, 64, 64);
-        if (name == "minimum64") return Operation(_minimum64, 2, 64, 64);
-        if (name == "i64ToF32") return Operation(_i64ToF32, 1, 64, 32);
-        if (name == "i64ToF64") return Operation(_i64ToF64, 1, 64, 64);
-        if (name == "f32ToI64") return Operation(_f32ToI64, 1, 32, 64);
-        if (name == "f32ToF64") return Operation(_f32ToF64, 1, 32, 64);
-        if (name == "f64ToF32") return Operation(_f64ToF32, 1, 64, 32);
-        if (name == "generalFma32") return Operation(_generalFma32, 3, 32, 32);
-        if (name == "generalDiv32") return Operation(_generalDiv32, 2, 32, 32);
-        if (name == "generalSqrt32") return Operation(_generalSqrt32, 1, 32, 32);
-        if (name == "generalFma64") return Operation(_generalFma64, 3, 64, 64);
-        if (name == "generalDiv64") return Operation(_generalDiv64, 2, 64, 64);
-        if (name == "generalSqrt64") return Operation(_generalSqrt64, 1, 64, 64);
+        if (name == "add32") return _two(Float32.add, 32);
+        if (name == "sub32") return _two(Float32.sub, 32);
+        if (name == "mul32") return _two(Float32.mul, 32);
+        if (name == "fma32") return _three(Float32.fma, 32);
+        if (name == "div32") return _two(Float32.div, 32);
+        if (name == "sqrt32") return _one(Float32.sqrt, 32, 32);
+        if (name == "neg32") return _one(Float32.neg, 32, 32);
+        if (name == "eq32") return _holds(Float32.eq, 32);
+        if (name == "lt32") return _holds(Float32.lt, 32);
+        if (name == "le32") return _holds(Float32.le, 32);
+        if (name == "key32") return _one(_key32, 32, 32);
+        if (name == "maximum32") return _two(Float32.maximum, 32);
+        if (name == "minimum32") return _two(Float32.minimum, 32);
+        if (name == "add64") return _two(Float64.add, 64);
+        if (name == "sub64") return _two(Float64.sub, 64);
+        if (name == "mul64") return _two(Float64.mul, 64);
+        if (name == "fma64") return _three(Float64.fma, 64);
+        if (name == "div64") return _two(Float64.div, 64);
+        if (name == "sqrt64") return _one(Float64.sqrt, 64, 64);
+        if (name == "neg64") return _one(Float64.neg, 64, 64);
+        if (name == "eq64") return _holds(Float64.eq, 64);
+        if (name == "lt64") return _holds(Float64.lt, 64);
+        if (name == "le64") return _holds(Float64.le, 64);
+        if (name == "key64") return _one(_key64, 64, 64);
+        if (name == "maximum64") return _two(Float64.maximum, 64);
+        if (name == "minimum64") return _two(Float64.minimum, 64);
+        if (name == "i64ToF32") return _one(Convert.i64ToF32, 64, 32);
+        if (name == "i64ToF64") return _one(Convert.i64ToF64, 64, 64);
+        if (name == "f32ToI64") return _one(Convert.f32ToI64, 32, 64);
+        if (name == "f32ToF64") return _one(Convert.f32ToF64, 32, 64);
+        if (name == "f64ToF32") return _one(Convert.f64ToF32, 64, 32);
+        if (name == "generalFma32") return _three(_generalFma32, 32);
+        if (name == "generalDiv32") return _two(_generalDiv32, 32);
+        if (name == "generalSqrt32") return _one(_generalSqrt32, 32, 32);
+        if (name == "generalFma64") return _three(_generalFma64, 64);
+        if (name == "generalDiv64") return _two(_generalDiv64, 64);
+        if (name == "generalSqrt64") return _one(_generalSqrt64, 64, 64);
         revert UnknownOperation(name);
     }
 
@@ -112,55 +115,51 @@ contract FloatBatch {
         }
     }
 
-    function _add32(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.add(a, b);
+    function _apply(Operation memory operation, uint256 a, uint256 b, uint256 c)
+        private
+        pure
+        returns (uint256)
+    {
+        if (operation.operands == 1) return operation.one(a);
+        if (operation.operands == 3) return operation.three(a, b, c);
+        if (operation.bitsOut == 8) return operation.holds(a, b) ? 1 : 0;
+        return operation.two(a, b);
     }
 
-    function _sub32(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.sub(a, b);
+    function _one(function(uint256) pure returns (uint256) apply_, uint256 bitsIn, uint256 bitsOut)
+        private
+        pure
+        returns (Operation memory operation)
+    {
+        (operation.one, operation.operands, operation.bitsIn, operation.bitsOut) =
+        (apply_, 1, bitsIn, bitsOut);
     }
 
-    function _mul32(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.mul(a, b);
+    function _two(function(uint256, uint256) pure returns (uint256) apply_, uint256 bits)
+        private
+        pure
+        returns (Operation memory operation)
+    {
+        (operation.two, operation.operands, operation.bitsIn, operation.bitsOut) = (apply_, 2, bits, bits);
     }
 
-    function _div32(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.div(a, b);
+    function _holds(function(uint256, uint256) pure returns (bool) apply_, uint256 bits)
+        private
+        pure
+        returns (Operation memory operation)
+    {
+        (operation.holds, operation.operands, operation.bitsIn, operation.bitsOut) = (apply_, 2, bits, 8);
     }
 
-    function _maximum32(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.maximum(a, b);
+    function _three(function(uint256, uint256, uint256) pure returns (uint256) apply_, uint256 bits)
+        private
+        pure
+        returns (Operation memory operation)
+    {
+        (operation.three, operation.operands, operation.bitsIn, operation.bitsOut) = (apply_, 3, bits, bits);
     }
 
-    function _minimum32(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.minimum(a, b);
-    }
-
-    function _fma32(uint256 a, uint256 b, uint256 c) private pure returns (uint256) {
-        return Float32.fma(a, b, c);
-    }
-
-    function _sqrt32(uint256 a, uint256, uint256) private pure returns (uint256) {
-        return Float32.sqrt(a);
-    }
-
-    function _neg32(uint256 a, uint256, uint256) private pure returns (uint256) {
-        return Float32.neg(a);
-    }
-
-    function _eq32(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.eq(a, b) ? 1 : 0;
-    }
-
-    function _lt32(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.lt(a, b) ? 1 : 0;
-    }
-
-    function _le32(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.le(a, b) ? 1 : 0;
-    }
-
-    function _key32(uint256 a, uint256, uint256) private pure returns (uint256) {
+    function _key32(uint256 a) private pure returns (uint256) {
         return uint256(Float32.key(a));
     }
 
@@ -168,63 +167,15 @@ contract FloatBatch {
         return FloatGeneral.fma(a, b, c, 23, 255);
     }
 
-    function _generalDiv32(uint256 a, uint256 b, uint256) private pure returns (uint256) {
+    function _generalDiv32(uint256 a, uint256 b) private pure returns (uint256) {
         return FloatGeneral.div(a, b, 23, 255);
     }
 
-    function _generalSqrt32(uint256 a, uint256, uint256) private pure returns (uint256) {
+    function _generalSqrt32(uint256 a) private pure returns (uint256) {
         return FloatGeneral.sqrt(a, 23, 255);
     }
 
-    function _add64(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float64.add(a, b);
-    }
-
-    function _sub64(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float64.sub(a, b);
-    }
-
-    function _mul64(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float64.mul(a, b);
-    }
-
-    function _div64(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float64.div(a, b);
-    }
-
-    function _maximum64(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float64.maximum(a, b);
-    }
-
-    function _minimum64(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float64.minimum(a, b);
-    }
-
-    function _fma64(uint256 a, uint256 b, uint256 c) private pure returns (uint256) {
-        return Float64.fma(a, b, c);
-    }
-
-    function _sqrt64(uint256 a, uint256, uint256) private pure returns (uint256) {
-        return Float64.sqrt(a);
-    }
-
-    function _neg64(uint256 a, uint256, uint256) private pure returns (uint256) {
-        return Float64.neg(a);
-    }
-
-    function _eq64(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float64.eq(a, b) ? 1 : 0;
-    }
-
-    function _lt64(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float64.lt(a, b) ? 1 : 0;
-    }
-
-    function _le64(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float64.le(a, b) ? 1 : 0;
-    }
-
-    function _key64(uint256 a, uint256, uint256) private pure returns (uint256) {
+    function _key64(uint256 a) private pure returns (uint256) {
         return uint256(Float64.key(a));
     }
 
@@ -232,31 +183,11 @@ contract FloatBatch {
         return FloatGeneral.fma(a, b, c, 52, 2047);
     }
 
-    function _generalDiv64(uint256 a, uint256 b, uint256) private pure returns (uint256) {
+    function _generalDiv64(uint256 a, uint256 b) private pure returns (uint256) {
         return FloatGeneral.div(a, b, 52, 2047);
     }
 
-    function _generalSqrt64(uint256 a, uint256, uint256) private pure returns (uint256) {
+    function _generalSqrt64(uint256 a) private pure returns (uint256) {
         return FloatGeneral.sqrt(a, 52, 2047);
-    }
-
-    function _i64ToF32(uint256 a, uint256, uint256) private pure returns (uint256) {
-        return Convert.i64ToF32(a);
-    }
-
-    function _i64ToF64(uint256 a, uint256, uint256) private pure returns (uint256) {
-        return Convert.i64ToF64(a);
-    }
-
-    function _f32ToI64(uint256 a, uint256, uint256) private pure returns (uint256) {
-        return Convert.f32ToI64(a);
-    }
-
-    function _f32ToF64(uint256 a, uint256, uint256) private pure returns (uint256) {
-        return Convert.f32ToF64(a);
-    }
-
-    function _f64ToF32(uint256 a, uint256, uint256) private pure returns (uint256) {
-        return Convert.f64ToF32(a);
     }
 }

@@ -5,15 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tests.support.local_server import LocalServer
 
 Damage = Callable[[Path], None]
 
@@ -228,15 +229,5 @@ def served(run: Path, victim: str, serve: Serve) -> Iterator[str]:
             except OSError:
                 self.close_connection = True  # the other side has hung up
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
+    with LocalServer(Handler) as server:
+        yield server.uri

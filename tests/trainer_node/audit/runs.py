@@ -24,7 +24,6 @@ from trainer_node.audit.receipt import receipt_of
 from trainer_node.audit.receipt_file import Signed
 from trainer_node.local.run_folder import KeepRule, open_run
 from trainer_node.run.modes import backend_of
-from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
 from trainer_node.storage.store import Store
 
@@ -77,12 +76,11 @@ def publish(
     factor, begin = 1 + float(rng.choice((-1, 1)) * rng.uniform(1e-5, 1e-4)), float(rng.uniform(1, 2))
     bundle = growing(steps, (stride, 1) if stride > 1 else (1,), factor=factor, begin=begin)
     terms = bundle.terms
-    package = Package(terms, bundle.program, bundle.constants, bundle.initial)
     kind = type("Lying", (_Lying,), {"step": lie})
     if odd:
         kind = type("Odd", (_Odd,), {"odd": odd, "twist": None if twist is None else staticmethod(twist)})
     with open_run(folder, terms, "repops-f32", resume=False, keep_s=60, keeps=KeepRule(every=1)) as opened:
-        replay = kind(package, backend_of("cpu"), opened.store, opened)
+        replay = kind(bundle, backend_of("cpu"), opened.store, opened)
         opened.publish(bundle, replay.train(due=opened.due))
     return folder
 

@@ -13,6 +13,7 @@ from eth_account import Account
 from referee_py.errors import AssayError
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
+from tests.conftest import Assay
 from trainer_node.audit.coverage import merge
 from trainer_node.audit.engine import reports
 from trainer_node.audit.interval import Auditor, Verdict, computes
@@ -22,7 +23,6 @@ from trainer_node.cli import FAILED, audit
 
 from . import hostile as bad
 from .runs import opened, publish, signed, write_all
-from .test_coverage import Assay, assay  # noqa: F401 - a fixture
 
 STEPS, STRIDE, COUNT = 12, 3, 4
 
@@ -62,7 +62,7 @@ def test_processes_check_the_claim_that_was_opened(run: Path, tmp_path: Path, jo
         assert (report.finding.start, report.finding.end) == published.span(COUNT)
 
 
-def test_findings_about_another_claim_of_the_root_do_not_count(assay: Assay, run: Path) -> None:  # noqa: F811
+def test_findings_about_another_claim_of_the_root_do_not_count(assay: Assay, run: Path) -> None:
     assert assay("audit", "run", "--intervals", "all")[0] == 0
     shorter(run)
     code, output, _ = assay("audit", "run", "--intervals", "all")
@@ -81,7 +81,7 @@ def test_receipts_about_other_logs_of_the_root_do_not_count(run: Path, tmp_path:
 
 
 def test_findings_that_somebody_else_has_written_are_not_ours(
-    assay: Assay,  # noqa: F811
+    assay: Assay,
     tmp_path: Path,
 ) -> None:
     """A run comes with findings that are unpacked over those of our audit."""
@@ -100,7 +100,7 @@ def test_findings_that_somebody_else_has_written_are_not_ours(
 
 
 def test_who_withdraws_data_does_not_take_back_what_was_found(
-    assay: Assay,  # noqa: F811
+    assay: Assay,
     tmp_path: Path,
 ) -> None:
     run = publish(tmp_path / "run", STEPS, STRIDE, lie=8)
@@ -112,7 +112,7 @@ def test_who_withdraws_data_does_not_take_back_what_was_found(
 
 
 @pytest.mark.parametrize("name", ["[/red]", "[red]x[/red]", "[link=file:///etc]y[/link]"])
-def test_a_publishers_words_are_no_markup(assay: Assay, run: Path, tmp_path: Path, name: str) -> None:  # noqa: F811
+def test_a_publishers_words_are_no_markup(assay: Assay, run: Path, tmp_path: Path, name: str) -> None:
     bad.claim(name=name)(run)
     write_all([signed(opened(run, tmp_path / "cache"), Account.create(), 1)], tmp_path / "r")
     code, output, errors = assay("audit", "run", "--intervals", "1")
@@ -122,7 +122,7 @@ def test_a_publishers_words_are_no_markup(assay: Assay, run: Path, tmp_path: Pat
 
 
 def test_a_failure_of_ours_is_no_verdict(
-    assay: Assay,  # noqa: F811
+    assay: Assay,
     run: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

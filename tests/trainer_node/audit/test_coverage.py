@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import sys
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,29 +12,11 @@ import pytest
 from eth_account import Account
 
 from referee_py.errors import InvalidInput
+from tests.conftest import Assay
 from trainer_node.audit.coverage import files_in, merge
 from trainer_node.audit.published import PublishedRun
-from trainer_node.cli import main
 
 from .runs import opened, publish, signed, write_all
-
-Assay = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Assay:
-    """`assay("audit", ...)` returns exit code, standard output and error; it runs in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "160")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["assay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        output, errors = capfd.readouterr()
-        return int(caught.value.code or 0), output, errors
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
 from trainer_node.audit.published import PublishedRun
 from trainer_node.local.run_folder import KeepRule, open_run
 from trainer_node.run.modes import backend_of
-from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
 from trainer_node.storage.store import Store
 
@@ -112,11 +111,10 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A published run with random numbers that keeps all its checkpoints."""
     rng = np.random.default_rng()
     bundle = growing(STEPS, (STRIDE, 1), factor=float(rng.uniform(0.9, 1.1)), begin=float(rng.uniform(1, 2)))
-    package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
     folder = tmp_path_factory.mktemp("published") / "run"
     keeps = KeepRule(every=1)
     with open_run(folder, bundle.terms, "repops-f32", resume=False, keep_s=60, keeps=keeps) as opened:
-        replay = Replay(package, backend_of("cpu"), opened.store, opened)
+        replay = Replay(bundle, backend_of("cpu"), opened.store, opened)
         opened.publish(bundle, replay.train(due=opened.due))
     return folder
 

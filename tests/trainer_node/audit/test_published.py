@@ -12,16 +12,15 @@ import pytest
 from assay_lab.daemons import lying
 from assay_lab.faults import HONEST, Fault, Lie
 from referee_py.errors import Unavailable
+from tests.conftest import Assay
 from tests.trainer_node.cli.growing import growing
 from trainer_node.audit.folder import SEAL
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
 from trainer_node.local.run_folder import KeepRule, open_run
 from trainer_node.run.modes import backend_of
-from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
 
 from .runs import opened
-from .test_coverage import Assay, assay  # noqa: F401 - a fixture
 
 STEPS, STRIDES = 36, (6, 3, 1)
 COUNT = STEPS // STRIDES[0]
@@ -30,13 +29,12 @@ COUNT = STEPS // STRIDES[0]
 def publish(folder: Path, keep: str, lie: int = 0) -> Callable[..., None]:
     """Write a run; return what publishes more of it."""
     bundle = growing(STEPS, STRIDES, factor=1.03)
-    package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
 
     def with_replay(use: Callable[..., None]) -> None:
         keeps = KeepRule.of(keep)
         with open_run(folder, bundle.terms, "", resume=True, keep_s=60, keeps=keeps) as run:
             kind = lying(Lie(Fault.WRONG_OP_OUTPUT, lie) if lie else HONEST)
-            use(run, kind(package, backend_of("cpu"), run.store, run))
+            use(run, kind(bundle, backend_of("cpu"), run.store, run))
 
     with_replay(lambda run, replay: run.publish(bundle, replay.train(due=run.due)))
     return lambda *what: with_replay(lambda run, replay: run.show(replay, *what))
@@ -114,7 +112,7 @@ def _honest(folder: Path) -> None:
 # ------------------------------------------------------------------------------------------------ the audit's folder
 
 
-def test_findings_that_came_with_the_run_do_not_count(assay: Assay, tmp_path: Path) -> None:  # noqa: F811
+def test_findings_that_came_with_the_run_do_not_count(assay: Assay, tmp_path: Path) -> None:
     """A publisher ships the folder of an audit beside his run, in which all is well."""
     publish(tmp_path / "run", "all", lie=14)
     wrong = tmp_path / "run"
@@ -133,7 +131,7 @@ def test_findings_that_came_with_the_run_do_not_count(assay: Assay, tmp_path: Pa
     assert (code, f"{COUNT - 1} were checked before" in output) == (1, True), output
 
 
-def test_what_was_not_found_is_looked_for_again(assay: Assay, tmp_path: Path) -> None:  # noqa: F811
+def test_what_was_not_found_is_looked_for_again(assay: Assay, tmp_path: Path) -> None:
     show = publish(tmp_path / "run", "all", lie=14)
     _, output, _ = assay("audit", "run", "--intervals", "3", "--out", "mine")
     assert "the search ends here" in output

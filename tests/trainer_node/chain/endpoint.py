@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
+from tests.support.local_server import LocalServer
 from trainer_node.chain import ChainClient, Deployment, connect
 from trainer_node.chain.contracts import NAMES
 
@@ -14,7 +14,7 @@ ADDRESS = "0x000000000000000000000000000000000000dEaD"
 DEPLOYMENT = Deployment(31337, 0, dict.fromkeys(NAMES, ADDRESS), dict.fromkeys(NAMES, "0x00"))
 
 
-class Endpoint:
+class Endpoint(LocalServer):
     """Answers `eth_chainId` correctly, so that clients connect, and the rest with `answer(request)`: status, body."""
 
     def __init__(self) -> None:
@@ -32,19 +32,12 @@ class Endpoint:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        super().__init__(Handler)
+        self.url = self.uri
 
     def client(self, timeout_s: float = 60.0) -> ChainClient:
         """Return a client of a deployment whose contracts are all at one address."""
         return ChainClient(connect(self.url, 31337, timeout_s=timeout_s, max_bytes=1 << 20), DEPLOYMENT)
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
 
 
 def result(request: dict, value: object) -> bytes:

@@ -7,6 +7,7 @@ from concurrent.futures import wait
 
 from tests.campaigns.proxy import FaultProxy
 from tests.conftest import Anvil
+from tests.support.clock import Clock
 from trainer_node.chain import ViewRule, connect
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.endpoints import Endpoints, endpoints_of
@@ -19,16 +20,6 @@ TIMEOUT_S = 60.0
 WHO = "0x000000000000000000000000000000000000dEaD"
 
 
-class Clock:
-    """Moves on only if a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Bench:
     """Proxies before one chain, and a view over them."""
 
@@ -37,7 +28,7 @@ class Bench:
         self.anvil, self.proxies = anvil, proxies
         self.direct = connect(anvil.url, 31337)
         self.metrics = Metrics()
-        self.clock: Clock | MovedTime = moved or Clock()
+        self.clock: Clock | MovedTime = moved or Clock(1000.0)
         urls = [proxy.url for proxy in proxies]
         self.web3 = connect(
             urls,

@@ -10,6 +10,7 @@ from eth_utils.crypto import keccak
 from web3 import Web3
 from web3.types import RPCEndpoint
 
+from tests.support.clock import Clock
 from trainer_node.chain import Call, TransactionManager, connect
 from trainer_node.chain.contracts import ErrorDecoder
 from trainer_node.chain.endpoints import endpoints_of
@@ -40,19 +41,6 @@ def deployer(runtime: bytes) -> bytes:
 
 def custom_error(match_id: int, mask: int) -> bytes:
     return keccak(b"Late(uint256,uint8)")[:4] + encode(["uint256", "uint8"], [match_id, mask])
-
-
-class Clock:
-    """A clock that only sleeping advances, however long a look at the chain takes."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 class Bench:

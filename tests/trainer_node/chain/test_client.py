@@ -34,26 +34,17 @@ from trainer_node.chain import (
     connect,
     recorded,
 )
-from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.codec.match import match_call
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.chain.outbox import Call
 from trainer_node.chain.retrace import retrace
 from trainer_node.cli.dispute import render
 from trainer_node.client.posting import Offer, job_terms
-from trainer_node.errors import ConfigError, Reverted
+from trainer_node.errors import Reverted
 from trainer_node.operate.deploy import Parameters, deploy
 from trainer_node.storage.database import Database
 
 STAKE = 10**17
-
-
-@pytest.fixture(autouse=True)
-def _built() -> None:
-    try:
-        load_artifact("Jobs")
-    except ConfigError:
-        pytest.fail("the contracts are not built; run `make setup`")
 
 
 def h(number: int) -> bytes:

@@ -175,13 +175,6 @@ class Moving:
         return 200, result(request, "0x" + said.to_bytes(32, "big").hex())
 
 
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    endpoint = Endpoint()
-    yield endpoint
-    endpoint.close()
-
-
 @pytest.mark.parametrize("times", [(1030, 1000), (1030, 1060, 990)])
 def test_a_time_of_the_next_block_is_read_again(endpoint: Endpoint, times: tuple[int, ...]) -> None:
     """anvil gives such times if it mines while it is asked."""

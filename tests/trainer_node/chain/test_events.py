@@ -21,13 +21,6 @@ BLOCKS = (0, 12, 12, 12, 13, 50, 98, 99)
 """Blocks of the chain's logs."""
 
 
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    endpoint = Endpoint()
-    yield endpoint
-    endpoint.close()
-
-
 class Logs:
     """The logs of a chain, and the ranges requested. ``refuse`` refuses an answer by its number of logs."""
 

@@ -222,7 +222,7 @@ def test_a_reset_drops_only_the_connections_that_were_waited_for() -> None:
 
 def test_cookies_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint, sent = Endpoint(), list[str | None]()
-    handler: Any = endpoint.server.RequestHandlerClass
+    handler: Any = endpoint._http.RequestHandlerClass
     plain = handler.end_headers
 
     def with_cookies(self: Any) -> None:

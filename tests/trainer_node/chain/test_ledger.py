@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,13 +19,6 @@ from .endpoint import ADDRESS, Endpoint, result
 
 JOB = 7
 OTHER_JOBS = "0x" + "ab" * 20
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    endpoint = Endpoint()
-    yield endpoint
-    endpoint.close()
 
 
 def test_jobs_of_other_contracts_are_not_asked_for(endpoint: Endpoint) -> None:

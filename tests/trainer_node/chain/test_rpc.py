@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -13,13 +12,6 @@ from trainer_node.chain import ChainClient, guarded
 from trainer_node.errors import ChainError, RpcCorrupt, RpcUnavailable, WrongChain
 
 from .endpoint import ADDRESS, Endpoint, result
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    endpoint = Endpoint()
-    yield endpoint
-    endpoint.close()
 
 
 @pytest.fixture

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from referee_py.errors import InvalidInput, UnknownVersion
 from referee_py.program.modes import EXACT, REPOPS_F32, Bounds, Form, Rounding, mode_or_unknown
+from tests.conftest import Assay
 from trainer_node.cli.arithmetic import BoundsName, FormName, ModeFlags, mode_words
 from trainer_node.local.bundle import Bundle
 
 from .test_inspect import bundle
 
-Assay = Callable[..., tuple[int, str, str]]
 ROUNDED = Rounding(29, Bounds.PROBABLE, Form.DENSE)
 
 

@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from referee_py.rounding.primitives import FIXED_TAU
+from tests.conftest import Assay
 from trainer_node.local.bundle import Bundle
 from trainer_node.rounded.calibration import Calibration
-
-from .conftest import Assay
 
 pytest.importorskip("torch", reason="capture needs the extra [capture]")
 

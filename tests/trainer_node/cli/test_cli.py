@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +25,7 @@ from referee_py.errors import InvalidInput
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.modes.table import mode_of
 from referee_py.program.terms import Terms
+from tests.conftest import Assay
 from trainer_node.chain.abi import load_artifact
 from trainer_node.cli import main
 from trainer_node.cli.app import COMMANDS, DISTRIBUTION, application
@@ -38,8 +38,6 @@ from trainer_node.storage.artifacts import Kind as ArtifactKind
 from trainer_node.storage.artifacts import Name
 from trainer_node.storage.store import Store
 
-Assay = Callable[..., tuple[int, str, str]]
-
 
 def bundle() -> Bundle:
     """weight += constant."""
@@ -50,22 +48,10 @@ def bundle() -> Bundle:
     return Bundle("tiny", program, Terms.of(program, 100, (10, 1)), (values,), (values,), {"nodes": ["add"]})
 
 
-@pytest.fixture
-def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Assay:
-    """`assay("key", "show")` returns exit code, standard output and standard error; it runs in an empty folder."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def _account(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_PASSWORD", "secret")
     monkeypatch.setenv("ASSAY_LOG_LEVEL", "error")
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["assay", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        output, errors = capfd.readouterr()
-        return int(caught.value.code or 0), output, errors
-
-    return run
 
 
 def test_every_command_explains_itself(assay: Assay) -> None:

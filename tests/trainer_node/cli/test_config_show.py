@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,27 +10,10 @@ import pytest
 from assay_capture.capture import load_recipe
 from assay_capture.capture.errors import CaptureError
 from assay_lab.faults import Fault
-from trainer_node.cli import main
+from tests.conftest import Assay
 from trainer_node.errors import ConfigError
 from trainer_node.settings.settings import load_settings, setting_names
 from trainer_node.suggest import did_you_mean
-
-Assay = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Assay:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["assay", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        output, errors = capfd.readouterr()
-        return int(caught.value.code or 0), output, errors
-
-    return run
 
 
 def shown(assay: Assay, *flags: str) -> dict[str, tuple[object, str]]:

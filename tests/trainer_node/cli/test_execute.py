@@ -17,9 +17,9 @@ from repops.host.library import BEST_ISA
 from safetensors.numpy import load_file
 
 from referee_py.execute import Interpreter, Run
+from tests.conftest import Assay
 from trainer_node.local.bundle import Bundle
 
-from .conftest import Assay
 from .growing import growing
 
 pytest.importorskip("torch", reason="capture needs the extra [capture]")
@@ -54,10 +54,8 @@ def test_every_machine_finds_the_same_root(folder: Path) -> None:
         if isa != "avx512" or BEST_ISA == 2
     }
     bundle = Bundle.read(folder)
-    terms, backend = bundle.terms, repops.backend("cpu")
-    tensors = bundle.program, bundle.constants
-    slow = Interpreter(*tensors, backend)
-    run = Run(*tensors, bundle.initial, terms.steps, terms.strides, backend, executor=slow)
+    backend = repops.backend("cpu")
+    run = Run.of(bundle, backend, executor=Interpreter(bundle.program, bundle.constants, backend))
     assert roots == {run.commit_run().root.hex()}
 
 
@@ -66,9 +64,7 @@ def test_some_steps_and_their_state(folder: Path, tmp_path: Path) -> None:
     assert "run root" not in text
     assert re.search(r"loss +\d", text)
     bundle = Bundle.read(folder)
-    run = Run(
-        bundle.program, bundle.constants, bundle.initial, 12, bundle.terms.strides, repops.backend("cpu")
-    )
+    run = Run.of(bundle, repops.backend("cpu"))
     saved = load_file(tmp_path / "state.safetensors")
     for name, array in zip(bundle.labels["slots"], run.advance(run.initial(), 5).arrays, strict=True):
         np.testing.assert_array_equal(saved[name], array)

@@ -6,14 +6,14 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Assay
+
 from .growing import growing, start, stop_at
 
-Assay = Callable[..., tuple[int, str, str]]
 LINE = re.compile(r"step (\d+) of (\d+)  loss (\S+)  (?:\S+) steps/s  .* left")
 
 

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,9 @@ from referee_py.program import Program
 from referee_py.program.canonical import canonical_program
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
+from tests.conftest import Assay
 from tests.referee_py.program import tiny
 from trainer_node.local.bundle import Bundle
-
-Assay = Callable[..., tuple[int, str, str]]
 
 LABELS = {
     "nodes": [f"layer {k}" for k in range(15)],
@@ -190,7 +188,7 @@ bundle = Bundle.read(Path(sys.argv[1]))
 metrics = Metrics(bundle.metrics)
 terms = bundle.terms
 cpu = repops.backend("cpu")
-run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, cpu, hook=metrics)
+run = Run.of(bundle, cpu, hook=metrics)
 print(run.commit_run().root.hex())
 from trainer_node.cli.app import application
 application([], complete=True)

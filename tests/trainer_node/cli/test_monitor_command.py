@@ -15,14 +15,12 @@ import pytest
 
 from assay_capture.capture import Recipe, build, load_recipe
 from assay_lab.faults import Fault
-from tests.conftest import Anvil
+from tests.conftest import Anvil, Assay
 from tests.e2e.arena import Arena
 from tests.e2e.test_disputes import honest_root
 from tests.trainer_node.chain.endpoint import Endpoint
 from trainer_node.chain import JobPhase
 from trainer_node.local.bundle import Bundle
-
-from .conftest import Assay
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import random
 import re
 import resource
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,20 +14,18 @@ import repops
 
 from referee_py.execute import Run
 from referee_py.program.modes import Rounding
+from tests.conftest import Assay
 from trainer_node.local.bundle import Bundle
 from trainer_node.local.run_folder import open_run
 from trainer_node.storage.store import Store
 
 from .growing import growing, start, stop_at
 
-Assay = Callable[..., tuple[int, str, str]]
 STEPS = 20_000
 
 
 def honest_root(bundle: Bundle) -> str:
-    tensors = bundle.program, bundle.constants, bundle.initial
-    run = Run(*tensors, bundle.terms.steps, bundle.terms.strides, repops.backend("cpu"))
-    return run.commit_run().root.hex()
+    return Run.of(bundle, repops.backend("cpu")).commit_run().root.hex()
 
 
 def steps_in(folder: Path) -> list[int]:

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import Assay
 from trainer_node.storage.database import Database
 from trainer_node.storage.process import exclusive
 from trainer_node.storage.store import Store
-
-from .conftest import Assay
 
 
 @pytest.fixture

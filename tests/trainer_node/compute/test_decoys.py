@@ -19,7 +19,7 @@ from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 
 from ..desk import job, put_package, runner, serving, until
-from ..slow import Hand, slow_server
+from ..slow import Hand, SlowServer
 
 
 @pytest.mark.parametrize("decoys", [8, 16, 64])
@@ -29,7 +29,7 @@ def test_decoys_that_stall_hold_a_lane_for_one_turn(
     """The attack: eight packages that come slowly took all lanes for half an hour, and sixteen a challenge period."""
     long = {"phase": JobPhase.CHALLENGE, "challenge_period": 3600}
     with (
-        slow_server(None, clock, holds=True) as stalling,
+        SlowServer(None, clock, holds=True) as stalling,
         serving(tmp_path / "client") as uri,
         runner(tmp_path / "node", database, clock=clock) as works,
     ):
@@ -57,7 +57,7 @@ def test_a_package_that_comes_right_and_too_slowly_is_left_before_a_stake(
 ) -> None:
     put_package(client := Store(tmp_path / "client", sync=False))
     with (
-        slow_server(client, clock, late=1.1 * package_s(job())) as slow,
+        SlowServer(client, clock, late=1.1 * package_s(job())) as slow,
         runner(tmp_path / "node", database, clock=clock) as works,
     ):
         slowly = job(uri=slow.uri)
@@ -73,7 +73,7 @@ def test_a_challenger_has_a_share_of_the_challenge_period(
     """Another period that a package serves gives another budget."""
     put_package(client := Store(tmp_path / "client", sync=False))
     with (
-        slow_server(client, clock, late=1.1 * package_s(job())) as slow,
+        SlowServer(client, clock, late=1.1 * package_s(job())) as slow,
         runner(tmp_path / "node", database, clock=clock) as works,
     ):
         until(lambda: works.prepare(job(uri=slow.uri)) or works.refused(1))
@@ -88,8 +88,8 @@ def test_what_we_have_staked_on_is_fetched_however_long_it_takes(
 ) -> None:
     put_package(client := Store(tmp_path / "client", sync=False))
     with (
-        slow_server(None, clock, holds=True) as stalling,
-        slow_server(client, clock, late=10_000) as slow,
+        SlowServer(None, clock, holds=True) as stalling,
+        SlowServer(client, clock, late=10_000) as slow,
         runner(tmp_path / "node", database, clock=clock) as works,
     ):
         for number in range(2, 2 + 2 * LANES):

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from referee_py.errors import Unavailable
+from tests.support.clock import Clock
 from trainer_node.compute.lanes import Lanes, Turn, turn_s
 from trainer_node.limits.waits import LANE, TURN_S, later_turn_s
 
@@ -22,16 +23,6 @@ from ..desk import until
 
 PERIOD_S = 160.0
 SHARE_S = float(LANE) * PERIOD_S
-
-
-@dataclass
-class Clock:
-    """Time that the test moves."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass

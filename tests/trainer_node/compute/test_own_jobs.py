@@ -25,7 +25,7 @@ from trainer_node.run.package import Package
 from trainer_node.storage.database import Database
 
 from ..desk import TERMS, job, runner, serving, until
-from ..slow import Hand, slow_server
+from ..slow import Hand, SlowServer
 
 Opened = Callable[..., Any]
 
@@ -84,7 +84,7 @@ def test_strangers_that_name_our_program_keep_us_from_nothing(
     opened: Opened, served: str, clock: Hand, strangers: int
 ) -> None:
     """The attack: their fetches took the threads of our own jobs, with no turn and no end."""
-    with opened() as node, slow_server(None, clock, holds=True) as stalling:
+    with opened() as node, SlowServer(None, clock, holds=True) as stalling:
         for number in range(2, 2 + strangers):
             node.prepare(job(number, uri=f"{stalling.uri}/{number}", program_file=bytes(32)))
         until(lambda: len(stalling.asked_for) == min(strangers, LANES))
@@ -108,7 +108,7 @@ def test_measurements_of_strangers_that_name_our_program_keep_us_from_nothing(
 def test_strangers_that_name_our_program_have_turns_and_a_budget_as_all_others(
     opened: Opened, clock: Hand
 ) -> None:
-    with opened() as node, slow_server(None, clock, holds=True) as stalling:
+    with opened() as node, SlowServer(None, clock, holds=True) as stalling:
         others = [job(n, uri=f"{stalling.uri}/{n}", program_file=bytes(32)) for n in range(2, 2 + 2 * LANES)]
         for other in others:
             node.prepare(other)
@@ -142,7 +142,7 @@ def test_a_package_that_was_a_strangers_is_fetched_at_once_when_it_is_ours(
 ) -> None:
     with (
         runner(tmp_path / "node", stored, clock=clock) as node,
-        slow_server(None, clock, holds=True) as stalling,
+        SlowServer(None, clock, holds=True) as stalling,
     ):
         if not begun:
             for number in range(2, 2 + LANES):

@@ -9,7 +9,6 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 
 import pytest
-import repops
 
 from referee_py.program.terms import Terms
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
@@ -18,8 +17,6 @@ from trainer_node.compute.job_runner import JobRunner
 from trainer_node.compute.outcomes import RETRY_S
 from trainer_node.compute.processors import Share
 from trainer_node.compute.runs import PLACES, SLICE_S, Runs
-from trainer_node.network.fetcher import Fetcher
-from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.run.checkpoints import StoredCheckpoints
 from trainer_node.run.replay import Interrupted
 from trainer_node.run.tensors import Takes
@@ -27,8 +24,8 @@ from trainer_node.stake.deadlines import too_late
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 
-from ..desk import ENOUGH, PROGRAM, honest_run, job, put_package, rules, until
-from ..slow import Hand, slow_server
+from ..desk import PROGRAM, honest_run, job, new_runner, put_package, rules, until
+from ..slow import Hand, SlowServer
 
 HOUR = 3600
 LONG = Terms.of(PROGRAM, 1 << 28, (1 << 14, 1 << 7, 1))
@@ -206,19 +203,10 @@ class Challenger:
         put_package(store := Store(folder / "client", sync=False))
         self.file = put_package(store)
         self.clock, self.database = Hand(), Database(None)
-        self.server = slow_server(store, self.clock)
+        self.server = SlowServer(store, self.clock)
         self.client = self.server.__enter__()
-        self.node = JobRunner(
-            Fetcher(Store(folder / "node", sync=False), timeout_s=60.0, attempts=1),
-            self.database,
-            lambda _: repops.backend("cpu"),
-            max_memory=ENOUGH,
-            exact_slowdown=1.0,
-            max_logs=ENOUGH,
-            evaluator=NumpyEvaluator,
-            follows=True,
-            clock=self.clock,
-        )
+        node = Store(folder / "node", sync=False)
+        self.node = new_runner(JobRunner, node, self.database, follows=True, clock=self.clock)
 
     def job(self, number: int, terms: Terms, ends: int) -> JobView:
         """A posted job with one claim, in its challenge phase."""

@@ -20,7 +20,6 @@ from referee_py.errors import InvalidInput, Unavailable
 from tests.conftest import Anvil, undone
 from tests.trainer_node.chain.liar import Liar
 from trainer_node.chain import JobView, Snapshot, TransactionManager, connect
-from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.daemon.keys import create_key
 from trainer_node.daemon.loop import Loop, Role, Turn
@@ -37,14 +36,6 @@ from trainer_node.operate.deploy import Parameters, deploy
 from trainer_node.settings.settings import Settings, load_settings
 from trainer_node.storage.database import Database
 from trainer_node.storage.process import exclusive
-
-
-@pytest.fixture(autouse=True)
-def _built() -> None:
-    try:
-        load_artifact("Jobs")
-    except ConfigError:
-        pytest.fail("the contracts are not built; run `make setup`")
 
 
 def deploy_on(url: str, key: str, path: Path) -> None:

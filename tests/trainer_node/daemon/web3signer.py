@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from eth_utils.crypto import keccak
 
+from tests.support.local_server import LocalServer
+
 _LIST, _SIGN = "/api/v1/eth1/publicKeys", "/api/v1/eth1/sign/"
 Answer = tuple[int, bytes]
 
 
-class Web3Signer:
+class Web3Signer(LocalServer):
     """Signs keccak-256 of whatever it is asked to, with the named key, as ``r ‖ s ‖ v`` in hexadecimal text.
 
     ``lie`` turns a right answer to a request to sign into another one.
@@ -58,20 +58,4 @@ class Web3Signer:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.uri = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-
-    def __enter__(self) -> Web3Signer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(timeout=5)
+        super().__init__(Handler)

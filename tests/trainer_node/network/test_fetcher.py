@@ -23,13 +23,14 @@ from tests.referee_py.rounding.logs import node_log
 from trainer_node.errors import ConfigError, Corrupt
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import PARALLEL, Fetcher
+from trainer_node.network.sources import Served
 from trainer_node.network.uri import check_uri
 from trainer_node.observe.problems import Problems
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.store import Store
 
 from ..desk import until
-from ..slow import Hand, slow_server
+from ..slow import Hand, SlowServer
 
 PAYLOAD = b"the program " * 100
 WANTED = hashlib.sha256(PAYLOAD).digest()
@@ -111,12 +112,12 @@ def test_every_kind_travels(served: Store, server: ArtifactServer, mine: Store, 
     tree = Tree(Tag.STEP_TREE, [h(i) for i in range(5)])
     record = Record(h(1), (h(2),), (h(3), h(4)))
     uris = [server.uri + "/"]
-    assert fetcher.blob(served.put_blob(PAYLOAD), uris) == PAYLOAD
-    assert (fetcher.tensor(served.put_tensor(tensor), uris) == tensor).all()
-    assert fetcher.tree(Tag.STEP_TREE, served.put_tree(tree), 5, uris).leaves == tree.leaves
-    assert fetcher.record(served.put_record(record), uris) == record
+    assert Served(fetcher, uris).blob(served.put_blob(PAYLOAD)) == PAYLOAD
+    assert (Served(fetcher, uris).tensor(served.put_tensor(tensor)) == tensor).all()
+    assert Served(fetcher, uris).tree(Tag.STEP_TREE, served.put_tree(tree), 5).leaves == tree.leaves
+    assert Served(fetcher, uris).record(served.put_record(record)) == record
     log = StepLog({3: node_log(10, {2: True})})
-    assert fetcher.log(served.put_logs([log], 5)[0], 5, uris) == log
+    assert Served(fetcher, uris).log(served.put_logs([log], 5)[0], 5) == log
     assert mine.has(Name(Kind.BLOB, WANTED))
 
 
@@ -126,13 +127,13 @@ def test_a_step_log_that_unpacks_to_more_than_allowed_is_not_kept(
     log = StepLog({3: node_log(20_000, {}, dict.fromkeys(range(20_000), 1.0))})
     (root,) = served.put_logs([log], 5)
     with pytest.raises(Corrupt, match="99999"):
-        fetcher.log(root, 5, [server.uri], max_bytes=99_999)
+        Served(fetcher, [server.uri]).log(root, 5, 99_999)
     assert not mine.has(Name(Kind.LOG, root, count=5))
-    assert fetcher.log(root, 5, [server.uri], max_bytes=100_050) == log
+    assert Served(fetcher, [server.uri]).log(root, 5, 100_050) == log
 
 
 def test_what_is_in_the_store_is_not_asked_for(mine: Store, fetcher: Fetcher) -> None:
-    assert fetcher.blob(mine.put_blob(PAYLOAD), []) == PAYLOAD
+    assert Served(fetcher, []).blob(mine.put_blob(PAYLOAD)) == PAYLOAD
 
 
 def test_many_at_once(served: Store, server: ArtifactServer, mine: Store, fetcher: Fetcher) -> None:
@@ -152,7 +153,7 @@ def test_what_is_asked_for_goes_out_side_by_side(served: Store, mine: Store, fet
     names += [Name(Kind.RECORD, served.put_record(Record(h(k), (), (h(k),)))) for k in range(8)]
     names += [Name(Kind.LOG, root, count=5) for root in served.put_logs(logs, 5)]
     assert len(set(names)) == PARALLEL
-    with slow_server(served, Hand(), holds=True) as server, ThreadPoolExecutor(1) as thread:
+    with SlowServer(served, Hand(), holds=True) as server, ThreadPoolExecutor(1) as thread:
         fetching = thread.submit(fetcher.fetch_all, names, [server.uri])
         until(lambda: len(server.seen) == len(names))
         server.release.set()
@@ -164,7 +165,7 @@ def test_fetch_inside_an_event_loop(served: Store, server: ArtifactServer, fetch
     served.put_blob(PAYLOAD)
 
     async def main() -> bytes:
-        return fetcher.blob(WANTED, [server.uri])
+        return Served(fetcher, [server.uri]).blob(WANTED)
 
     assert asyncio.run(main()) == PAYLOAD
 
@@ -176,17 +177,17 @@ def test_tree_of_other_depth_with_the_same_root(
     shallow = Tree(Tag.RUN_TREE, [deep.node(1, 0), deep.node(1, 1)])
     served.put_tree(deep)
     with pytest.raises(Unavailable):
-        fetcher.tree(Tag.RUN_TREE, deep.root, 2, [server.uri])
+        Served(fetcher, [server.uri]).tree(Tag.RUN_TREE, deep.root, 2)
     served.put_tree(shallow)
-    assert fetcher.tree(Tag.RUN_TREE, deep.root, 2, [server.uri]).leaves == shallow.leaves
-    assert fetcher.tree(Tag.RUN_TREE, deep.root, 4, [server.uri]).leaves == deep.leaves
+    assert Served(fetcher, [server.uri]).tree(Tag.RUN_TREE, deep.root, 2).leaves == shallow.leaves
+    assert Served(fetcher, [server.uri]).tree(Tag.RUN_TREE, deep.root, 4).leaves == deep.leaves
 
 
 def test_missing_everywhere(server: ArtifactServer, fetcher: Fetcher) -> None:
     with pytest.raises(Unavailable, match="404"):
-        fetcher.blob(WANTED, [server.uri])
+        Served(fetcher, [server.uri]).blob(WANTED)
     with pytest.raises(Unavailable, match="no server"):
-        fetcher.blob(WANTED, [])
+        Served(fetcher, []).blob(WANTED)
 
 
 def test_a_liar_does_not_hide_an_honest_server(
@@ -194,7 +195,7 @@ def test_a_liar_does_not_hide_an_honest_server(
 ) -> None:
     served.put_blob(PAYLOAD)
     liar = hostile(lambda c: c.sendall(head(5) + b"wrong"))
-    assert fetcher.blob(WANTED, ["ftp://nowhere", liar, server.uri]) == PAYLOAD
+    assert Served(fetcher, ["ftp://nowhere", liar, server.uri]).blob(WANTED) == PAYLOAD
 
 
 def drip(connection: socket.socket) -> None:
@@ -247,7 +248,7 @@ def test_hostile_answer_is_refused_and_leaves_nothing(
 ) -> None:
     answer, error = LIES[lie]
     with pytest.raises(error) as caught:
-        fetcher.blob(WANTED, [hostile(answer)], max_bytes=len(PAYLOAD))
+        Served(fetcher, [hostile(answer)]).blob(WANTED, len(PAYLOAD))
     assert isinstance(caught.value, Corrupt) == (error is Corrupt)
     assert [path for path in mine.root.rglob("*") if path.is_file()] == []
 
@@ -258,7 +259,7 @@ def test_a_server_that_stalls_is_left(
 ) -> None:
     """It would take minutes; a server that drips would even send the right bytes in the end."""
     with pytest.raises(Unavailable, match=r"\d+ bytes came in \d|Timeout"):
-        impatient.blob(WANTED, [hostile(STALLS[stall])], max_bytes=len(PAYLOAD))
+        Served(impatient, [hostile(STALLS[stall])]).blob(WANTED, len(PAYLOAD))
     assert [path for path in mine.root.rglob("*") if path.is_file()] == []
 
 
@@ -268,7 +269,7 @@ def test_redirects_are_not_followed(
     served.put_blob(PAYLOAD)
     target = f"Location: {server.uri}/v1/blob/{WANTED.hex()}"
     with pytest.raises(Unavailable, match="302"):
-        fetcher.blob(WANTED, [hostile(lambda c: c.sendall(head(0, "302 Found", target)))])
+        Served(fetcher, [hostile(lambda c: c.sendall(head(0, "302 Found", target)))]).blob(WANTED)
 
 
 def test_passing_failure_is_retried(fetcher: Fetcher, hostile: Callable[..., str]) -> None:
@@ -279,7 +280,7 @@ def test_passing_failure_is_retried(fetcher: Fetcher, hostile: Callable[..., str
         if len(seen) > 1:
             connection.sendall(head(len(PAYLOAD)) + PAYLOAD)
 
-    assert fetcher.blob(WANTED, [hostile(answer)]) == PAYLOAD
+    assert Served(fetcher, [hostile(answer)]).blob(WANTED) == PAYLOAD
 
 
 @pytest.mark.parametrize(
@@ -306,7 +307,7 @@ def test_only_plain_addresses_are_fetched_from(uri: str, fetcher: Fetcher) -> No
     with pytest.raises(InvalidInput):
         check_uri(uri)
     with pytest.raises(Unavailable):
-        fetcher.blob(WANTED, [uri])
+        Served(fetcher, [uri]).blob(WANTED)
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from referee_py.errors import Unavailable
+from tests.support.clock import Clock
+from tests.support.local_server import LocalServer
 from trainer_node.errors import Corrupt
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.budget import Budget
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.network.peer_costs import DAY_S, MAX_HOSTS, MAX_SHOWN, Peers, host_of
+from trainer_node.network.sources import Served
 from trainer_node.observe.metrics import Metrics
 from trainer_node.observe.problems import Problems
 from trainer_node.storage.artifacts import Kind, Name
@@ -26,24 +28,17 @@ from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 
 from ..desk import until
-from ..slow import Hand, slow_server
+from ..slow import Hand, SlowServer
 
 MIB = 1 << 20
 HOST = "peer.example:80"
-
-
-class Clock:
-    now = 1e9
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Desk:
     """A budget of 1000 bytes and 100 s a day, on a database that outlives it."""
 
     def __init__(self, database: Database | None = None, clock: Clock | None = None) -> None:
-        self.database, self.clock = database or Database(None), clock or Clock()
+        self.database, self.clock = database or Database(None), clock or Clock(1e9)
         self.metrics, self.problems = Metrics(), Problems()
         self.peers = Peers(
             self.database, self.metrics, self.problems, max_bytes=1000, max_s=100, clock=self.clock
@@ -152,7 +147,7 @@ def test_ports_are_part_of_a_host() -> None:
 # ------------------------------------------------------------------ over HTTP
 
 
-class Flood:
+class Flood(LocalServer):
     """Sends zeros without end, and counts the bytes that were taken."""
 
     def __init__(self) -> None:
@@ -171,20 +166,13 @@ class Flood:
                 except OSError:
                     return
 
-            def log_message(self, *_: object) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.uri = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        super().__init__(Handler)
 
 
 @pytest.fixture
 def flood() -> Iterator[Flood]:
-    flood = Flood()
-    yield flood
-    flood.server.shutdown()
-    flood.server.server_close()
+    with Flood() as flood:
+        yield flood
 
 
 def fetcher(folder: Path, database: Database, problems: Problems, job: int = 1) -> Fetcher:
@@ -198,36 +186,36 @@ def test_a_flood_costs_its_budget_and_no_more(tmp_path: Path, flood: Flood) -> N
     for _ in range(20):  # restarts
         one = fetcher(tmp_path / "mine", database, problems)
         with pytest.raises(Unavailable):
-            one.blob(wanted, [flood.uri], max_bytes=8 * MIB)
+            Served(one, [flood.uri]).blob(wanted, 8 * MIB)
     assert flood.asked == 3, "8 MiB each, until the 20 MiB are spent"
     assert flood.taken <= flood.asked * 32 * MIB, "what the sockets hold is taken, too"
     with pytest.raises(Unavailable, match="without delivering"):
-        one.blob(wanted, [flood.uri], max_bytes=8 * MIB)
+        Served(one, [flood.uri]).blob(wanted, 8 * MIB)
     assert len(problems.topics()) == 1
     # Another job of an honest client is not touched, and neither is an honest server in this one.
     honest = Store(tmp_path / "honest", sync=False)
     honest.put_blob(b"program")
     with ArtifactServer(honest) as server:
-        assert one.blob(wanted, [flood.uri, server.uri]) == b"program"
+        assert Served(one, [flood.uri, server.uri]).blob(wanted) == b"program"
     with pytest.raises(Corrupt):
-        fetcher(tmp_path / "mine", database, problems, job=2).blob(bytes(32), [flood.uri], max_bytes=MIB)
+        Served(fetcher(tmp_path / "mine", database, problems, job=2), [flood.uri]).blob(bytes(32), MIB)
 
 
 def test_a_message_blames_the_server_where_no_setting_would_help(tmp_path: Path, flood: Flood) -> None:
     one = fetcher(tmp_path / "mine", Database(None), Problems())
     with pytest.raises(Corrupt, match="at most 1000 bytes, so the server sends something else") as caught:
-        one.blob(bytes(32), [flood.uri], max_bytes=1000)
+        Served(one, [flood.uri]).blob(bytes(32), 1000)
     assert "raise" not in str(caught.value)
     small = Store(tmp_path / "small", max_bytes=MIB, sync=False)
     with pytest.raises(Corrupt, match=r"limits\.artifact_bytes allows 1048576; raise it"):
-        Fetcher(small, timeout_s=60.0, attempts=1).blob(bytes(32), [flood.uri])
+        Served(Fetcher(small, timeout_s=60.0, attempts=1), [flood.uri]).blob(bytes(32))
 
 
 def test_a_server_that_is_down_costs_nothing(tmp_path: Path) -> None:
     database, problems = Database(None), Problems()
     for _ in range(5):
         with pytest.raises(Unavailable, match="ConnectError"):
-            fetcher(tmp_path / "mine", database, problems).blob(bytes(32), ["http://127.0.0.1:9"])
+            Served(fetcher(tmp_path / "mine", database, problems), ["http://127.0.0.1:9"]).blob(bytes(32))
     assert database.get("servers of job 1") is None
 
 
@@ -271,7 +259,7 @@ class TestTheTimeOfAWork:
         theirs, names = self.stored(tmp_path / "theirs", 9)
         node = self.node(tmp_path / "mine", clock, problems)
         work = node.within(budget)
-        with slow_server(theirs, clock, late=9.0) as slow:
+        with SlowServer(theirs, clock, late=9.0) as slow:
             for name in names[:2]:
                 work.fetch(name, [slow.uri])
             assert not problems.topics(), "it may come in time"
@@ -295,7 +283,7 @@ class TestTheTimeOfAWork:
         budget = Budget(1e6, "an interval", clock=clock)
         theirs, names = self.stored(tmp_path / "theirs", 9)
         work = self.node(tmp_path / "mine", clock, problems).within(budget)
-        with slow_server(theirs, clock, late=9.0) as slow:
+        with SlowServer(theirs, clock, late=9.0) as slow:
             for name in names:
                 work.fetch(name, [slow.uri])
         assert not problems.topics()
@@ -305,7 +293,7 @@ class TestTheTimeOfAWork:
         budget = Budget(25.0, "an interval", clock=clock)
         _, names = self.stored(tmp_path / "theirs", 1)
         work = self.node(tmp_path / "mine", clock, problems).within(budget)
-        with slow_server(None, clock, holds=True) as stalling, ThreadPoolExecutor(1) as thread:
+        with SlowServer(None, clock, holds=True) as stalling, ThreadPoolExecutor(1) as thread:
             waiting = thread.submit(work.fetch, names[0], [stalling.uri])
             until(lambda: stalling.seen)
             clock.on(25.0)
@@ -318,7 +306,7 @@ class TestTheTimeOfAWork:
         turn = Budget(25.0, "a turn", blames=False, clock=clock)
         _, names = self.stored(tmp_path / "theirs", 1)
         work = self.node(tmp_path / "mine", clock, problems).within(turn)
-        with slow_server(None, clock, holds=True) as stalling, ThreadPoolExecutor(1) as thread:
+        with SlowServer(None, clock, holds=True) as stalling, ThreadPoolExecutor(1) as thread:
             waiting = thread.submit(work.fetch, names[0], [stalling.uri])
             until(lambda: stalling.seen)
             clock.on(25.0)

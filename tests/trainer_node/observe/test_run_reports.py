@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from referee_py.program import SlotSource
+from tests.support.local_server import LocalServer
 from trainer_node.cli.watch import _row, _words
 from trainer_node.client import watched_job
 from trainer_node.client.watched_job import standing
@@ -90,15 +91,8 @@ def _answering(body: bytes, status: int = 200) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with LocalServer(Handler) as server:
+        yield server.uri
 
 
 def _report(**changes: Any) -> bytes:

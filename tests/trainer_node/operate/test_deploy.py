@@ -24,14 +24,6 @@ CODE_SIZE_LIMIT = 22_000
 PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, stake_gas=10**7, min_period=2, commit_age=1)
 
 
-@pytest.fixture(autouse=True)
-def _built() -> None:
-    try:
-        load_artifact("Jobs")
-    except ConfigError:
-        pytest.fail("the contracts are not built; run `make setup`")
-
-
 def manager(url: str, key: str) -> TransactionManager:
     return TransactionManager(
         connect(url, 31337),

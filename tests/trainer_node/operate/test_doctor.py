@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 
 import pytest
 from eth_account import Account
 
 from tests.campaigns.proxy import FaultProxy
+from tests.conftest import free_port
 from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
+from trainer_node.chain.fees import ETHER
 from trainer_node.daemon.keys import create_key
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.operate import doctor
-from trainer_node.operate.deploy import ETHER, Parameters, deploy
+from trainer_node.operate.deploy import Parameters, deploy
 from trainer_node.operate.doctor import Finding, State, examine
 from trainer_node.settings.settings import Settings, load_settings
 from trainer_node.storage.database import Database
@@ -54,7 +55,7 @@ def found(settings: Settings) -> dict[str, Finding]:
 
 
 def test_a_machine_that_is_ready(module_anvil, deployed: Path, tmp_path: Path) -> None:
-    uri = f"http://127.0.0.1:{_free()}"
+    uri = f"http://127.0.0.1:{free_port()}"
     told = found(settings(module_anvil, deployed, tmp_path, port=int(uri.rsplit(":", 1)[1]), public_uri=uri))
     assert {
         name: finding.state for name, finding in told.items() if name not in ("disk", "clock")
@@ -81,7 +82,7 @@ def test_what_the_chain_lacks(module_anvil, deployed: Path, tmp_path: Path) -> N
 
     elsewhere = found(settings(module_anvil, deployed, tmp_path, chain_id=5))
     assert (elsewhere["chain"].state, "contracts" in elsewhere) == (State.FAIL, False)
-    nobody = found(settings(module_anvil, deployed, tmp_path, rpc_url=f"http://127.0.0.1:{_free()}"))
+    nobody = found(settings(module_anvil, deployed, tmp_path, rpc_url=f"http://127.0.0.1:{free_port()}"))
     assert nobody["chain"].state is State.FAIL
 
 
@@ -90,7 +91,7 @@ def test_endpoints_that_are_silent_or_too_few_to_agree(module_anvil, deployed: P
         finding = found(settings(module_anvil, deployed, tmp_path, rpc_url=urls, agree=agree))["endpoints"]
         return finding.state, finding.text, finding.remedy
 
-    nobody = f"http://127.0.0.1:{_free()}"
+    nobody = f"http://127.0.0.1:{free_port()}"
     with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
         here = module_anvil.url, first.url, second.url
         assert told(*here) == (State.OK, "3 serve the chain; a stake needs 2 of them", "")
@@ -124,7 +125,7 @@ def test_files_that_others_can_read_or_that_are_damaged(module_anvil, deployed: 
 
 
 def test_an_address_that_leads_elsewhere(module_anvil, deployed: Path, tmp_path: Path) -> None:
-    nobody = f"http://127.0.0.1:{_free()}"
+    nobody = f"http://127.0.0.1:{free_port()}"
     told = found(settings(module_anvil, deployed, tmp_path, public_uri=nobody))["public address"]
     assert (told.state, "does not lead to" in told.text, bool(told.remedy)) == (State.FAIL, True, True)
     with ArtifactServer(Store(tmp_path / "other")) as other:
@@ -142,9 +143,3 @@ def test_a_clock_that_differs_from_the_chains(module_anvil, deployed: Path, tmp_
     assert doctor._clock(abroad, -100.0).state is State.FAIL
     assert doctor._clock(abroad, 1000.0).state is State.WARN
     assert doctor._clock(abroad, 10.0).state is State.OK
-
-
-def _free() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

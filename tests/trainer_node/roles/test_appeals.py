@@ -24,6 +24,7 @@ from referee_py.panel.state import HearingPhase
 from referee_py.program import Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, slot
+from trainer_node.compute.run_execution import Equipment
 from trainer_node.daemon.open_runner import open_runner
 from trainer_node.run.cost_estimate import MARGIN, CostEstimate, measure
 from trainer_node.run.package import Package
@@ -179,14 +180,14 @@ def test_the_device_of_the_settings_decides_that(
         **{name: SimpleNamespace() for name in names},
     )
     made = SimpleNamespace(works_at=None, gave_states=None, close=lambda: None)
-    given: dict[str, Any] = {}
+    given = list[Equipment]()
 
-    def kind(*_: Any, **named: Any) -> Any:
-        given.update(named)
+    def kind(equipment: Equipment) -> Any:
+        given.append(equipment)
         return made
 
     with open_runner(node, kind=kind):
-        assert given["alike"] is alike
+        assert given[0].alike is alike
 
 
 # ---------------------------------------------------------------------- before an appeal

@@ -43,11 +43,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bundle = build(load_recipe("digits-mlp", steps=STEPS)).with_mode(Rounding(form=Form.DENSE).mode)
     bundle.write(folder)
     compared = Compared(32, [evaluator_of(name) for name in ("torch", "halves", "numpy")])
-    tensors, terms = (bundle.program, bundle.constants), bundle.terms
-    executor = Interpreter(*tensors, compared)
-    run = Run(*tensors, bundle.initial, terms.steps, terms.strides, compared, executor=executor)
+    run = Run.of(bundle, compared, executor=Interpreter(bundle.program, bundle.constants, compared))
     run.advance(run.initial(), 2)
-    compared.calibration(terms.hash(), 2).write(folder / "calibration.json")
+    compared.calibration(bundle.terms.hash(), 2).write(folder / "calibration.json")
     return folder
 
 

@@ -32,6 +32,7 @@ from tests.referee_py.program.tiny import Writer, constant, slot
 from trainer_node.errors import Corrupt
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import Fetcher
+from trainer_node.network.sources import Served
 from trainer_node.rounded import UNFOLDED_BYTES
 from trainer_node.run import package
 from trainer_node.run.checkpoints import StoredCheckpoints
@@ -67,10 +68,10 @@ def tensors_of(fetcher: Fetcher) -> list[Path]:
 
 def test_a_sound_package_is_what_the_terms_name(fetcher: Fetcher, tmp_path: Path) -> None:
     with serving(tmp_path / "client") as uri:
-        package = load(fetcher, TERMS, PROGRAM.file_hash(), [uri], ENOUGH)
+        package = load(Served(fetcher, [uri]), TERMS, PROGRAM.file_hash(), ENOUGH)
     assert package.program == PROGRAM
     package.program.check_tensors(package.constants, package.initial)
-    load(fetcher, TERMS, PROGRAM.file_hash(), [], ENOUGH)  # everything is in the store now
+    load(Served(fetcher, []), TERMS, PROGRAM.file_hash(), ENOUGH)  # everything is in the store now
 
 
 def edited(change: Callable[[dict], None]) -> bytes:
@@ -114,7 +115,7 @@ def test_an_unsound_program_file_is_refused_and_no_tensor_is_fetched(
     put_package(store)
     name = store.put_blob(file)
     with ArtifactServer(store) as server, pytest.raises(error, match=words):
-        load(fetcher, TERMS, name, [server.uri], ENOUGH)
+        load(Served(fetcher, [server.uri]), TERMS, name, ENOUGH)
     assert not tensors_of(fetcher)
 
 
@@ -134,7 +135,7 @@ def test_terms_that_are_not_the_programs_are_refused(
     fetcher: Fetcher, tmp_path: Path, terms: Terms, error: type[AssayError], words: str
 ) -> None:
     with serving(tmp_path / "client") as uri, pytest.raises(error, match=words):
-        load(fetcher, terms, PROGRAM.file_hash(), [uri], ENOUGH)
+        load(Served(fetcher, [uri]), terms, PROGRAM.file_hash(), ENOUGH)
     assert not tensors_of(fetcher)
 
 
@@ -148,9 +149,9 @@ def test_a_file_that_is_not_the_one_named_is_unavailable_not_unsound(
     path.write_bytes(path.read_bytes()[:-1])
     with ArtifactServer(store) as server:
         with pytest.raises(Corrupt):
-            load_program(fetcher, TERMS, PROGRAM.file_hash(), [server.uri])
+            load_program(Served(fetcher, [server.uri]), TERMS, PROGRAM.file_hash())
         with pytest.raises(Unavailable):
-            load_program(fetcher, TERMS, hashlib.sha256(b"unheard of").digest(), [server.uri])
+            load_program(Served(fetcher, [server.uri]), TERMS, hashlib.sha256(b"unheard of").digest())
 
 
 def test_tensors_of_another_shape_than_declared_are_refused_before_anything_is_staked(
@@ -169,7 +170,7 @@ def test_tensors_of_another_shape_than_declared_are_refused_before_anything_is_s
         serving(tmp_path / "client", liar) as uri,
         pytest.raises(HashMismatch, match="constant 1 is") as caught,
     ):
-        load(fetcher, terms, liar.file_hash(), [uri], ENOUGH)
+        load(Served(fetcher, [uri]), terms, liar.file_hash(), ENOUGH)
     assert not isinstance(caught.value, Unavailable)
 
 
@@ -178,9 +179,9 @@ def test_more_memory_than_allowed_is_refused_before_any_tensor_is_fetched(
 ) -> None:
     with serving(tmp_path / "client") as uri:
         with pytest.raises(InvalidProgram, match="memory_bytes"):
-            load(fetcher, TERMS, PROGRAM.file_hash(), [uri], 100)
+            load(Served(fetcher, [uri]), TERMS, PROGRAM.file_hash(), 100)
         assert not tensors_of(fetcher)
-        load(fetcher, TERMS, PROGRAM.file_hash(), [uri], 10_000)
+        load(Served(fetcher, [uri]), TERMS, PROGRAM.file_hash(), 10_000)
 
 
 def test_the_trees_of_a_run_are_reckoned_before_any_tensor_is_fetched(
@@ -197,9 +198,9 @@ def test_the_trees_of_a_run_are_reckoned_before_any_tensor_is_fetched(
     assert trees_bytes(rounded) == LEAF_BYTES * (leaves + steps), "and one over the logs of its steps"
     with serving(tmp_path / "client") as uri:
         with pytest.raises(InvalidProgram, match="memory_bytes"):
-            load(fetcher, terms, PROGRAM.file_hash(), [uri], 10_000 + LEAF_BYTES * leaves // 2)
+            load(Served(fetcher, [uri]), terms, PROGRAM.file_hash(), 10_000 + LEAF_BYTES * leaves // 2)
         assert not tensors_of(fetcher)
-        load(fetcher, terms, PROGRAM.file_hash(), [uri], 10_000 + LEAF_BYTES * leaves)
+        load(Served(fetcher, [uri]), terms, PROGRAM.file_hash(), 10_000 + LEAF_BYTES * leaves)
 
 
 def test_images_that_are_unfolded_count_in_rounded_f64() -> None:
@@ -279,7 +280,7 @@ def test_a_program_of_more_nodes_or_tensors_than_are_read_is_refused_unread(
 ) -> None:
     """Attack: eight files within the protocol's limits took a hundred gigabytes, and two hours of Python."""
     with pytest.raises(InvalidProgram, match=words):
-        load(fetcher, replace(TERMS, **more), PROGRAM.file_hash(), ["http://127.0.0.1:9"], ENOUGH)
+        load(Served(fetcher, ["http://127.0.0.1:9"]), replace(TERMS, **more), PROGRAM.file_hash(), ENOUGH)
 
 
 def test_programs_of_strangers_are_read_one_at_a_time(
@@ -297,7 +298,7 @@ def test_programs_of_strangers_are_read_one_at_a_time(
     monkeypatch.setattr(package, "read_program", read)
     with serving(tmp_path / "client") as uri, ThreadPoolExecutor(8) as pool:
         name = PROGRAM.file_hash()
-        for done in [pool.submit(load_program, fetcher, TERMS, name, [uri]) for _ in range(16)]:
+        for done in [pool.submit(load_program, Served(fetcher, [uri]), TERMS, name) for _ in range(16)]:
             done.result()
     assert most == [1] * 16
 

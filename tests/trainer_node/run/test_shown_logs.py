@@ -35,7 +35,7 @@ from trainer_node.storage.store import Store
 from .. import near
 from ..desk import Sent, runner, until
 from ..sent import CONTRACTS
-from ..slow import Hand, SlowServer, slow_server
+from ..slow import Hand, SlowServer
 from .test_slow_logs import Revealed
 
 NODES = 1024
@@ -156,7 +156,7 @@ class Desk:
 def desk(tmp_path: Path) -> Iterator[Desk]:
     clock, database, revealed = Hand(), Database(None), Revealed(tmp_path / "trainer")
     with ExitStack() as opened:
-        server = opened.enter_context(slow_server(revealed.store, clock))
+        server = opened.enter_context(SlowServer(revealed.store, clock))
         node = runner(tmp_path / "node", database, follows=True, clock=clock)
         yield Desk(revealed, opened.enter_context(node), server, clock)
     revealed.trainer.database.close()

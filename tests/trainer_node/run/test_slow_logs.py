@@ -27,7 +27,7 @@ from trainer_node.storage.store import Store
 
 from .. import near
 from ..desk import job, put_package, runner, until
-from ..slow import Hand, SlowServer, slow_server
+from ..slow import Hand, SlowServer
 from .test_log_sources import LOGS as STEP_LOGS
 from .test_log_sources import NODES, STEPS, TREE
 from .test_rounded import OWNER, Trainer
@@ -80,7 +80,7 @@ class TestALogSource:
         self, tmp_path: Path, published: Store, lanes: Lanes, clock: Hand
     ) -> None:
         """The attack: 9 s for each answer, no failure, no request on the chain."""
-        with slow_server(published, clock, late=9.0) as slow:
+        with SlowServer(published, clock, late=9.0) as slow:
             # The tree and the first window take twice 9 s at least, and the run can do nothing else meanwhile.
             logs = self.source(tmp_path / "mine", slow, lanes, clock, seconds=17.0)
             told = set[str]()
@@ -97,7 +97,7 @@ class TestALogSource:
     def test_what_is_computed_meanwhile_does_not_count(
         self, tmp_path: Path, published: Store, lanes: Lanes, clock: Hand
     ) -> None:
-        with slow_server(published, clock) as quick:
+        with SlowServer(published, clock) as quick:
             logs = self.source(tmp_path / "mine", quick, lanes, clock, seconds=25.0)
             for step in range(1, STEPS + 1):
                 assert logs.get(step) == STEP_LOGS[step - 1]
@@ -108,7 +108,7 @@ class TestALogSource:
     def test_what_is_on_its_way_counts_while_the_run_does_something_else(
         self, tmp_path: Path, published: Store, lanes: Lanes, clock: Hand
     ) -> None:
-        with slow_server(published, clock, holds=True) as stalling:
+        with SlowServer(published, clock, holds=True) as stalling:
             logs = self.source(tmp_path / "mine", stalling, lanes, clock, seconds=100.0, others=True)
             logs._turn = Budget(0.0, "no turn", clock=clock)
             with pytest.raises(Unavailable, match="on its way; it is looked for again"):
@@ -121,7 +121,7 @@ class TestALogSource:
         self, tmp_path: Path, published: Store, lanes: Lanes, clock: Hand
     ) -> None:
         """Others wait for a lane meanwhile, and have one."""
-        with slow_server(published, clock, holds=True) as stalling:
+        with SlowServer(published, clock, holds=True) as stalling:
             logs = self.source(tmp_path / "mine", stalling, lanes, clock, seconds=1e6)
             with ThreadPoolExecutor(1) as run:
                 step = run.submit(logs.get, 1)
@@ -183,7 +183,7 @@ def test_logs_that_come_right_and_slowly_are_requested_on_the_chain(
     revealed: Revealed, tmp_path: Path, database: Database, clock: Hand
 ) -> None:
     with (
-        slow_server(revealed.store, clock) as slow,
+        SlowServer(revealed.store, clock) as slow,
         runner(tmp_path / "node", database, follows=True, clock=clock) as works,
     ):
         view = revealed.view(slow.uri)
@@ -200,8 +200,8 @@ def test_a_run_that_waits_for_logs_lets_others_go_first(
     """A job whose logs stall holds the processors for one turn, not for the share of its challenge period."""
     put_package(client := Store(tmp_path / "client", sync=False))
     with (
-        slow_server(revealed.store, clock) as stalling,
-        slow_server(client, clock) as quick,
+        SlowServer(revealed.store, clock) as stalling,
+        SlowServer(client, clock) as quick,
         runner(tmp_path / "node", database, follows=True, clock=clock) as works,
     ):
         view, other = revealed.view(stalling.uri), job(2, uri=quick.uri, phase=JobPhase.CHALLENGE)
@@ -226,7 +226,7 @@ def test_the_delay_of_a_run_that_gets_on_does_not_grow(
     tree = revealed.store.get_tree(revealed.trainer.log_source.tree.tag, revealed.claim.logs, near.STEPS)
     names = [Name(Kind.LOG, root, count=len(near.PROGRAM.nodes)) for root in tree.leaves]
     with (
-        slow_server(revealed.store, clock) as slow,
+        SlowServer(revealed.store, clock) as slow,
         runner(tmp_path / "node", database, follows=True, clock=clock) as works,
     ):
         view, delays, failures = revealed.view(slow.uri), list[float](), 0

@@ -22,7 +22,7 @@ from tests.trainer_node.desk import (
     put_package,
     until,
 )
-from tests.trainer_node.slow import Hand, slow_server
+from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.chain import JobView
 from trainer_node.compute.job_runner import JobRunner
 from trainer_node.storage import freeable, retention
@@ -316,7 +316,7 @@ def test_a_finished_run_can_be_staked_on_beside_a_job_that_never_fits(
         problems=disk.problems,
     )
     disk.keeper.works_at = node.works_at
-    with slow_server(served, clock) as client:
+    with SlowServer(served, clock) as client:
 
         def of(number: int, terms: Terms) -> JobView:
             claims = [(bytes(32), client.uri)]

@@ -16,7 +16,7 @@ from referee_py.commit import Tag, Tree
 from tests.trainer_node.audit.runs import opened, publish
 from tests.trainer_node.desk import challenged, keeper_of, new_runner, rules, until
 from tests.trainer_node.roles.member import member
-from tests.trainer_node.slow import Hand, slow_server
+from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.chain import JobView
 from trainer_node.compute.job_runner import JobRunner
 from trainer_node.compute.mending import MEND_S
@@ -244,7 +244,7 @@ class Node:
         """Let a job be served meanwhile."""
         folder = self.folder / f"run{number}"
         run = opened(publish(folder, 24, 1), self.folder / f"seen{number}")
-        with slow_server(Store(folder / "artifacts", sync=False), self.clock) as client:
+        with SlowServer(Store(folder / "artifacts", sync=False), self.clock) as client:
             yield challenged(
                 number,
                 [(run.root, "")],

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.clock import Clock
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.retention import URGENT_GRACE_S, Policy, Retention, usage
@@ -16,14 +17,6 @@ from trainer_node.storage.store import Store, verify_files
 
 HOUR = 3600.0
 POLICY = Policy(grace_s=HOUR, result_s=10 * HOUR)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = time.time()
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -48,7 +41,7 @@ def age(store: Store, seconds: float) -> None:
 
 
 def test_a_job_that_goes_on_keeps_all_and_one_that_is_over_its_result_for_a_while(store: Store) -> None:
-    clock, database = Clock(), Database(None)
+    clock, database = Clock(time.time()), Database(None)
     work, result = store.held_by(1).put_tensor(tensor(1)), store.held_by(1, result=True).put_tensor(tensor(2))
     other = store.held_by(2).put_tensor(tensor(3))
     database.put_checkpoint(7, 4, b"r" * 32, [work])
@@ -75,7 +68,7 @@ def test_a_job_that_goes_on_keeps_all_and_one_that_is_over_its_result_for_a_whil
 
 
 def test_what_two_jobs_hold_stays_for_the_second(store: Store) -> None:
-    clock = Clock()
+    clock = Clock(time.time())
     shared = store.held_by(1).put_tensor(tensor(1))
     assert store.held_by(2).put_tensor(tensor(1)) == shared
     store.holders.end(1)
@@ -87,7 +80,7 @@ def test_what_two_jobs_hold_stays_for_the_second(store: Store) -> None:
 
 def test_what_no_job_holds_stays_while_an_older_job_goes_on(store: Store) -> None:
     """It may be what an opponent has served once, or an artifact whose line a crash has lost."""
-    clock = Clock()
+    clock = Clock(time.time())
     store.held_by(1).put_tensor(tensor(1))
     loose = store.put_tensor(tensor(2))
     clock.now += 50 * HOUR
@@ -102,7 +95,7 @@ def test_what_no_job_holds_stays_while_an_older_job_goes_on(store: Store) -> Non
 def test_a_full_disk_gives_up_what_is_over_then_results_then_strangers_and_never_what_is_staked(
     store: Store,
 ) -> None:
-    clock = Clock()
+    clock = Clock(time.time())
     staked, stranger = store.held_by(1).put_tensor(tensor(1)), store.held_by(2).put_tensor(tensor(2))
     work, result = store.held_by(3).put_tensor(tensor(3)), store.held_by(3, result=True).put_tensor(tensor(4))
     store.holders.end(3)
@@ -117,7 +110,7 @@ def test_a_full_disk_gives_up_what_is_over_then_results_then_strangers_and_never
 
 
 def test_on_a_full_disk_too_a_reorganisation_finds_all_of_a_job_that_has_just_ended(store: Store) -> None:
-    held, clock = store.held_by(1).put_tensor(tensor(1)), Clock()
+    held, clock = store.held_by(1).put_tensor(tensor(1)), Clock(time.time())
     age(store, HOUR)
     store.holders.end(1)
     retention = Retention(store, None, POLICY, clock=clock)
@@ -133,7 +126,7 @@ def test_a_reorganisation_brings_a_job_back(store: Store) -> None:
     store.holders.end(1)
     store.holders.revive(1)
     age(store, 100 * HOUR)
-    clock = Clock()
+    clock = Clock(time.time())
     clock.now += 50 * HOUR
     Retention(store, None, POLICY, clock=clock).collect()
     assert has(store, held)

@@ -14,9 +14,9 @@ import repops
 
 from referee_py.errors import AssayError
 
-from ...audit.claimed import Source
 from ...compute.processors import Share
 from ...errors import Malformed
+from ...network.sources import Source
 from ...run.refutation import Refuted
 from .budget import ChainClock
 from .part import Part

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -23,16 +22,18 @@ import structlog
 
 from referee_py.errors import Unavailable
 
-from ...audit.claimed import ClaimedRun, Served
+from ...audit.claimed import ClaimedRun
 from ...audit.interval import Auditor
 from ...chain import Group, JobView
 from ...compute.job_runner import JobRunner
 from ...compute.lanes import Turn
 from ...compute.packages import Work
 from ...compute.processors import Processors
+from ...compute.run_execution import Equipment
 from ...errors import DiskFailed, Malformed
 from ...limits.waits import staked_s
 from ...network.budget import Until
+from ...network.sources import Served
 from ...run.cost_estimate import MARGIN
 from ...run.refutation import Refuted
 from ...run.replay import Interrupted
@@ -106,12 +107,10 @@ class Task:
 
 
 class IntervalRunner(JobRunner):
-    """``samples`` says what is checked; ``clock`` are the seconds of this machine, between two looks at the chain."""
+    """``samples`` says what is checked. Clocks are those of this machine, between two looks at the chain."""
 
-    def __init__(
-        self, *args: Any, samples: Sampling, clock: Callable[[], float] = time.monotonic, **kwargs: Any
-    ) -> None:
-        super().__init__(*args, clock=clock, **kwargs)
+    def __init__(self, has: Equipment, *, samples: Sampling) -> None:
+        super().__init__(has)
         self._samples = samples
         self._processors = Processors()
 

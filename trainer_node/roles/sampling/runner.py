@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -32,6 +31,7 @@ from ...chain import Group, JobView
 from ...compute.lanes import Lanes, Turn
 from ...compute.outcomes import delay_s
 from ...compute.packages import Lost
+from ...compute.run_execution import Equipment
 from ...errors import DiskFailed, MemoryShort
 from ...limits.waits import LANES, TURN_S
 from ...run.refutation import Refuted
@@ -41,7 +41,7 @@ from .budget import ChainClock
 from .checks import BudgetSpent, Checks, Meter, Root
 from .decide import at_large, claimable_s, forsaken
 from .found_lies import LieRunner
-from .interval_runner import Task
+from .interval_runner import Sampling, Task
 from .part import Part
 
 ROOTS = 32
@@ -53,8 +53,8 @@ _log = structlog.get_logger(__name__)
 class SampleRunner(LieRunner):
     """Checks what `Sampling` says, of all jobs side by side."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, has: Equipment, *, samples: Sampling) -> None:
+        super().__init__(has, samples=samples)
         self._lanes = Lanes(LANES, "checks", clock=self._clock)
         self._places = Lanes(LANES, "replays", clock=self._clock)
 

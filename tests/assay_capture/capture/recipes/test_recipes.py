@@ -89,12 +89,8 @@ def test_built_in_recipes_stay_small_and_learn(name: str) -> None:
     bundle = build(load_recipe(name, steps=steps))
     assert len(bundle.program.nodes) <= NODES[name]
     metrics = Metrics(bundle.metrics)
-    run = Run(
-        bundle.program,
-        bundle.constants,
-        bundle.initial,
-        bundle.terms.steps,
-        bundle.terms.strides,
+    run = Run.of(
+        bundle,
         repops.backend("cpu"),
         hook=metrics,
     )

@@ -14,24 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import repops
 
 from referee_py.errors import Unavailable
 from tests.trainer_node.audit.runs import opened, publish
-from tests.trainer_node.desk import ENOUGH, job, rules, until
-from tests.trainer_node.slow import Hand, SlowServer, slow_server
+from tests.trainer_node.desk import job, new_runner, rules, until
+from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
 from trainer_node.compute.lanes import Lanes, Turn
 from trainer_node.errors import DiskFailed
 from trainer_node.limits.waits import LANE
-from trainer_node.network.fetcher import Fetcher
 from trainer_node.roles.sampling import beside
 from trainer_node.roles.sampling.beside import Beside, Judge
 from trainer_node.roles.sampling.checks import Plan
 from trainer_node.roles.sampling.runner import SampleRunner
-from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 
@@ -98,18 +95,9 @@ def hall(tmp_path: Path) -> Iterator[Hall]:
     run = opened(publish(tmp_path / "run", INTERVALS * STEPS, STEPS, lie=LIE), tmp_path / "seen")
     clock, wanted, database = Hand(), Wanted(), Database(None)
     wanted.drawn = Plan(tuple(range(1, INTERVALS + 1)))
-    node = SampleRunner(
-        Fetcher(Store(tmp_path / "node", sync=False), timeout_s=60.0, attempts=1),
-        database,
-        lambda _mode: repops.backend("cpu"),
-        max_memory=ENOUGH,
-        exact_slowdown=1.0,
-        max_logs=ENOUGH,
-        evaluator=NumpyEvaluator,
-        samples=wanted,
-        clock=clock,
-    )
-    with slow_server(Store(tmp_path / "run" / "artifacts", sync=False), clock) as quick:
+    store = Store(tmp_path / "node", sync=False)
+    node = new_runner(SampleRunner, store, database, samples=wanted, clock=clock)
+    with SlowServer(Store(tmp_path / "run" / "artifacts", sync=False), clock) as quick:
         made = Hall(node, run, wanted, clock, quick)
         yield made
         made.go.set()
@@ -170,7 +158,7 @@ def test_a_lie_that_is_served_is_found_while_the_next_interval_is_withheld(
                 assert hall.go.wait(120)
             return super().get(name)
 
-    with slow_server(Partly(served.root, sync=False), hall.clock) as half:
+    with SlowServer(Partly(served.root, sync=False), hall.clock) as half:
         of = hall.job(half.uri)
         assert until(lambda: hall.found(of) == [INTERVALS])
         hall.go.set()

@@ -21,7 +21,7 @@ import pytest
 from referee_py.commit import HASH_BYTES, Hashes, Tag, Tree
 from referee_py.program.terms import Terms
 from tests.trainer_node.desk import PROGRAM, challenged, new_runner, put_package, rules, until
-from tests.trainer_node.slow import Hand, slow_server
+from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.audit.interval import Auditor
 from trainer_node.chain import JobView
 from trainer_node.limits.waits import LANES
@@ -87,7 +87,7 @@ def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crowd]:
 
     monkeypatch.setattr(node, "_judge", noted)
     monkeypatch.setattr(Auditor, "replay", held)
-    with slow_server(client, clock) as server:
+    with SlowServer(client, clock) as server:
         jobs = [
             challenged(
                 1 + k,

@@ -11,12 +11,13 @@ import pytest
 from referee_py.commit import Record
 from tests.support.small_disk import Refusal
 from tests.trainer_node.audit.runs import opened, publish
-from trainer_node.audit.claimed import ClaimedRun, Served
+from trainer_node.audit.claimed import ClaimedRun
 from trainer_node.audit.interval import Auditor, computes
 from trainer_node.audit.published import PublishedRun
 from trainer_node.errors import DiskFailed, DiskFull
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import Fetcher
+from trainer_node.network.sources import Served
 from trainer_node.roles.sampling.part import Part
 from trainer_node.storage.retention import Policy, Retention
 from trainer_node.storage.store import Store

@@ -14,7 +14,7 @@ import pytest
 
 from referee_py.program.terms import Terms
 from tests.trainer_node.desk import PROGRAM, challenged, new_runner, put_package, rules, until
-from tests.trainer_node.slow import Hand, SlowServer, slow_server
+from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.chain import Group, JobView
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.roles.sampling import decide, draw, runner
@@ -55,7 +55,7 @@ class Strangers:
 def strangers(tmp_path: Path, clock: Hand) -> Iterator[Strangers]:
     served = Store(tmp_path / "client", sync=False)
     file = put_package(served)
-    with slow_server(served, clock) as client, slow_server(None, clock, holds=True) as claimant:
+    with SlowServer(served, clock) as client, SlowServer(None, clock, holds=True) as claimant:
         yield Strangers(client, claimant, file)
         claimant.release.set()
 

@@ -16,6 +16,7 @@ from referee_py.errors import Unavailable
 from tests.trainer_node.audit.runs import opened, publish
 from trainer_node.audit.interval import Auditor, computes
 from trainer_node.compute.packages import Work
+from trainer_node.compute.run_execution import Equipment
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFailed
 from trainer_node.roles.sampling.budget import ChainClock, Means
@@ -28,6 +29,9 @@ from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.store_files import path_of
 
 NOTHING: Any = None
+EQUIPMENT = Equipment(
+    *(NOTHING, NOTHING, NOTHING), max_memory=1, exact_slowdown=1.0, max_logs=1, evaluator=NOTHING
+)
 HOUR = 3600
 
 
@@ -102,14 +106,7 @@ def wanted() -> Wanted:
 
 @pytest.fixture
 def runner(wanted: Wanted) -> Iterator[Runner]:
-    made = Runner(
-        *(NOTHING, NOTHING, NOTHING),
-        max_memory=1,
-        exact_slowdown=1.0,
-        max_logs=1,
-        evaluator=NOTHING,
-        samples=wanted,
-    )
+    made = Runner(EQUIPMENT, samples=wanted)
     made.runs = {}
     yield made
     made.close()

@@ -16,7 +16,7 @@ import pytest
 from tests.trainer_node.audit.runs import opened, publish
 from tests.trainer_node.desk import challenged, new_runner, rules, until
 from tests.trainer_node.roles.member import member
-from tests.trainer_node.slow import Hand, slow_server
+from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import JobView
@@ -81,8 +81,8 @@ def test_a_job_takes_from_another_what_it_has_at_stake_beside_it_however_short_i
         return replace(made, claims=(replace(made.claims[0], stake=stakes[number - 1]),))
 
     with (
-        slow_server(Store(tmp_path / "lie" / "artifacts", sync=False), clock) as one,
-        slow_server(Store(tmp_path / "right" / "artifacts", sync=False), clock) as two,
+        SlowServer(Store(tmp_path / "lie" / "artifacts", sync=False), clock) as one,
+        SlowServer(Store(tmp_path / "right" / "artifacts", sync=False), clock) as two,
     ):
         real, bait = job(1, lie, one.uri), job(2, right, two.uri)
         until(lambda: [of for of in (real, bait) if node.prepare(of) is None] == [])

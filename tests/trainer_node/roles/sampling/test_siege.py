@@ -17,7 +17,7 @@ import pytest
 
 from tests.trainer_node.audit.runs import opened, publish
 from tests.trainer_node.desk import challenged, new_runner, rules, until
-from tests.trainer_node.slow import Hand, SlowServer, slow_server
+from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import JobView
@@ -117,7 +117,7 @@ def siege(tmp_path: Path) -> Iterator[Siege]:
     store = Store(tmp_path / "node", sync=False)
     node = new_runner(SampleRunner, store, database, samples=wanted, clock=clock)
     served = Store(tmp_path / "run" / "artifacts", sync=False)
-    with slow_server(served, clock) as quick, slow_server(served, clock, holds=True) as stalling:
+    with SlowServer(served, clock) as quick, SlowServer(served, clock, holds=True) as stalling:
         yield Siege(run, node, wanted, clock, quick, stalling)
         node.close()
     database.close()

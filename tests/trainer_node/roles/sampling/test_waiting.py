@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from referee_py.errors import Unavailable
-from trainer_node.audit.claimed import Source
 from trainer_node.chain.events import Event
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFull, RpcCorrupt
+from trainer_node.network.sources import Source
 from trainer_node.roles.sampling.budget import ChainClock, Means
 from trainer_node.roles.sampling.checks import Checks, Plan
 from trainer_node.roles.sampling.interval_runner import Task
 from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.storage.artifacts import Name
 
-from .test_runner import Runner, Wanted, auditor_of, job_of, runner, wanted  # noqa: F401
+from .test_runner import EQUIPMENT, Runner, Wanted, auditor_of, job_of, runner, wanted  # noqa: F401
 
 PERIOD_S = 3600
 WHOLE_S = 450.0
@@ -56,9 +56,7 @@ def test_a_slow_server_leaves_time_for_a_whole_replay(now: float, until: int, re
     samples = Wanted()
     samples.whole_s = float("inf")
     samples.means = lambda: Means(60, 24)  # type: ignore[method-assign]
-    made = Stalled(
-        None, None, None, max_memory=1, exact_slowdown=1.0, max_logs=1, evaluator=None, samples=samples
-    )
+    made = Stalled(EQUIPMENT, samples=samples)
     made.runs = {}
     group = SimpleNamespace(
         index=0, root=b"lie", refutes=None, dead=False, until=until, refutable_until=refutable

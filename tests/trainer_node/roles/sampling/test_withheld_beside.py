@@ -12,7 +12,7 @@ import pytest
 
 from tests.trainer_node.audit.runs import opened, publish
 from tests.trainer_node.desk import REFEREE, challenged, keeper_of, new_runner, rules, until
-from tests.trainer_node.slow import Hand, SlowServer, slow_server
+from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import JobView
 from trainer_node.daemon.remembered import Remembered
@@ -109,7 +109,7 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
         keeper=keeper,
         client=SimpleNamespace(deployment=SimpleNamespace(referee=REFEREE), snapshot=lambda: snapshot),
     )
-    with slow_server(Store(tmp_path / "run" / "artifacts", sync=False), clock) as server:
+    with SlowServer(Store(tmp_path / "run" / "artifacts", sync=False), clock) as server:
         yield Watch(run, node, keeper, Sampler(daemon, node), clock, server)
         node.close()
     database.close()

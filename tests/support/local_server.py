@@ -1,0 +1,29 @@
+"""An HTTP server of this machine whose answers a test chooses."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+
+
+class LocalServer:
+    """Answers requests by ``handler``, each in a thread, until it is closed, and logs none. A context manager, too."""
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        quiet = type("Quiet", (handler,), {"log_message": lambda *_: None})
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), quiet)
+        self._http.daemon_threads = True
+        self.uri = f"http://127.0.0.1:{self._http.server_port}"
+        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._http.shutdown()
+        self._http.server_close()
