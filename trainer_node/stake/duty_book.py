@@ -134,7 +134,11 @@ class DutyBook:
         """Return the place of a job among those with our stakes: 0 for those that stand, then those that yield, of
         which the last to do so comes first."""
         weights = self._weights
-        later = {of.since for of in weights.values() if of.since >= weights[job_id].since} if job_id in weights else ()
+        later = (
+            {of.since for of in weights.values() if of.since >= weights[job_id].since}
+            if job_id in weights
+            else ()
+        )
         return len(later) if self.yields(job_id) else 0
 
     def keeps(self, job_id: int) -> float:

@@ -1,4 +1,4 @@
-"""Which jobs yield to a new stake, by what may be lost in them and what it earns. Pure functions.
+"""Choice of the jobs that yield to a new stake, by what may be lost in them and what it earns. Pure functions.
 
 A stake that does not fit beside what other jobs with our stakes may ask at the same time (`admission`: time; `funds`:
 ether) is given all the same if its prize pays for them: some jobs *yield* to it. They are played as before. But they
@@ -92,7 +92,7 @@ def given(weights: Weights, job: int, wei: int, prize: int, chosen: Collection[i
     before = weights.get(job, Weight())
     # NOTE: what yielded to an earlier stake in the job still does.
     made[job] = Weight(wei, prize if chosen else before.prize, turn or before.turn)
-    return _settled(made)
+    return _restored(made)
 
 
 def left(weights: Weights, job: int) -> dict[int, Weight]:
@@ -102,7 +102,7 @@ def left(weights: Weights, job: int) -> dict[int, Weight]:
         made[job] = replace(made[job], over=True, turn=0)
     else:
         made.pop(job, None)
-    return _settled(made)
+    return _restored(made)
 
 
 def bears(weights: Weights, job: int, wei: int) -> bool:
@@ -115,7 +115,7 @@ def _lost(weights: Weights, job: int) -> int:
     return sum(of.wei or 0 for of in weights.values() if 0 < of.since <= weights[job].turn)
 
 
-def _settled(weights: Weights) -> dict[int, Weight]:
+def _restored(weights: Weights) -> dict[int, Weight]:
     """Let those stand again that yield to nobody who is left, and drop what counts no longer."""
     stands = {n for n, of in weights.items() if of.since and not yields_to(weights, n)}
     return {
