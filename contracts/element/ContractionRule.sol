@@ -13,7 +13,7 @@ import {Window} from "./Windows.sol";
 
 /// @title ContractionRule
 /// @notice `mm`, `bmm`, `conv2d` and its gradients (docs/opset.md, sections 2 and 6): an element's terms, one step
-/// each. The arithmetic defines what a step makes of a term.
+/// each unless the arithmetic defines otherwise. It also defines what a step makes of a term.
 abstract contract ContractionRule is IRule {
     uint256 private constant MM = 50;
     uint256 private constant BMM = 51;
@@ -22,9 +22,9 @@ abstract contract ContractionRule is IRule {
 
     /// @inheritdoc IRule
     function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
-        (uint256 terms,,,) = _read(which);
-        // SAFETY: at most Cases.MAX_STEPS.
-        return (uint64(terms), _begin());
+        (uint256 terms, bool narrow,,) = _read(which);
+        // SAFETY: at most twice Cases.MAX_STEPS.
+        return (uint64(_steps(terms, narrow)), _begin(narrow));
     }
 
     /// @inheritdoc IRule
@@ -34,18 +34,19 @@ abstract contract ContractionRule is IRule {
         returns (bytes memory next)
     {
         (uint256 terms, bool narrow, Window memory window, uint256 groups) = _read(which);
-        Cases.step(t, terms, state.length, _size());
-        Term memory term = which.op <= BMM ? _product(which, t) : Convolutions.term(which, window, groups, t);
+        Cases.step(t, _steps(terms, narrow), state.length, _size(narrow));
+        (uint256 k, uint256 turn) = _turn(which, t, terms, narrow);
+        Term memory term = which.op <= BMM ? _product(which, k) : Convolutions.term(which, window, groups, k);
         if (!term.exists) {
             Operands.end(opened, 0);
-            return _next(t, state);
+            return _next(turn, state);
         }
         uint256 a = Operands.read(which, opened, 0, 0, term.first);
         uint256 b = Operands.read(which, opened, 1, 1, term.second);
         Operands.end(opened, 2);
         // NOTE: a bf16 is the upper half of the same value.
         if (narrow) (a, b) = (a << 16, b << 16);
-        return _next(t, state, a, b);
+        return _next(turn, state, a, b);
     }
 
     /// @inheritdoc IRule
@@ -55,7 +56,8 @@ abstract contract ContractionRule is IRule {
         returns (uint64 bits)
     {
         (, bool narrow,,) = _read(which);
-        Cases.state(state.length, _size());
+        Cases.state(state.length, _size(narrow));
+        narrow = Specs.get(which.outputs, 0).dtype() == Cases.BF16;
         uint256 found = _element(which.mode, state, entry, narrow);
         // SAFETY: a binary32 or a bf16.
         return uint64(narrow ? Convert.f32ToBf16(found) : found);
@@ -65,19 +67,40 @@ abstract contract ContractionRule is IRule {
 
     function _modes() internal pure virtual returns (uint256);
 
-    /// @dev Returns the number of bytes of a state.
-    function _size() internal pure virtual returns (uint256);
-
-    /// @dev Returns the state before the first step: zeros, unless the arithmetic begins otherwise.
-    function _begin() internal pure virtual returns (bytes memory) {
-        return new bytes(_size());
+    /// @dev Returns whether factors of bf16 may also give a result of f32.
+    function _wide() internal pure virtual returns (bool) {
+        return false;
     }
 
-    /// @dev Returns the state after step `t`, whose term does not exist.
-    function _next(uint256 t, bytes calldata state) internal pure virtual returns (bytes memory);
+    /// @dev Returns the number of steps of a chain of that many terms; `narrow` factors are of bf16.
+    function _steps(uint256 terms, bool) internal pure virtual returns (uint256) {
+        return terms;
+    }
 
-    /// @dev Returns the state after step `t`, whose term is `a b`.
-    function _next(uint256 t, bytes calldata state, uint256 a, uint256 b)
+    /// @dev Returns the number of bytes of a state; `narrow` factors are of bf16.
+    function _size(bool narrow) internal pure virtual returns (uint256);
+
+    /// @dev Returns the state before the first step: zeros, unless the arithmetic begins otherwise.
+    function _begin(bool narrow) internal pure virtual returns (bytes memory) {
+        return new bytes(_size(narrow));
+    }
+
+    /// @dev Returns the number of the term that step `t` takes, and what `_next` is told of the step: its number,
+    /// unless the arithmetic defines otherwise.
+    function _turn(Case calldata, uint256 t, uint256, bool)
+        internal
+        pure
+        virtual
+        returns (uint256 k, uint256 turn)
+    {
+        return (t, t);
+    }
+
+    /// @dev Returns the state after a step whose term does not exist.
+    function _next(uint256 turn, bytes calldata state) internal pure virtual returns (bytes memory);
+
+    /// @dev Returns the state after a step whose term is `a b`.
+    function _next(uint256 turn, bytes calldata state, uint256 a, uint256 b)
         internal
         pure
         virtual
@@ -93,7 +116,7 @@ abstract contract ContractionRule is IRule {
 
     // ------------------------------------------------------------------ cases
 
-    /// @dev Checks a case; `narrow` is of bf16. Products of matrices have no window and no groups.
+    /// @dev Checks a case; `narrow` factors are of bf16. Products of matrices have no window and no groups.
     function _read(Case calldata which)
         private
         pure
@@ -105,7 +128,8 @@ abstract contract ContractionRule is IRule {
         narrow = dtype == Cases.BF16;
         if (!narrow && dtype != Cases.F32) Cases.notMine(which);
         Cases.input(which, 1, dtype);
-        if (Specs.get(which.outputs, 0).dtype() != dtype) Cases.notMine(which);
+        uint8 result = Specs.get(which.outputs, 0).dtype();
+        if (result != dtype && !(narrow && result == Cases.F32 && _wide())) Cases.notMine(which);
         if (which.op <= BMM) {
             terms = _inner(which);
         } else {

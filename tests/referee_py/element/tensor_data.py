@@ -1,0 +1,62 @@
+"""Factors of bf16 that reach the corners of a block of tensor cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+U16 = npt.NDArray[np.uint16]
+Rng = np.random.Generator
+
+SPECIAL = np.array(
+    [0x0000, 0x8000, 0x0001, 0x8001, 0x007F, 0x0080, 0x8080, 0x3F80, 0xBF80, 0x3F81, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80]
+    + [0x7FC0, 0xFFC1, 0x7F81],
+    np.uint16,
+)
+"""Zeros, subnormals, the ends of the normal range, one, infinities, and several NaNs."""
+
+
+def _exponents(low: int, high: int) -> Callable[[Rng, int], U16]:
+    """Return a maker of numbers of these biased exponents, of either sign."""
+
+    def made(rng: Rng, count: int) -> U16:
+        exponent = rng.integers(low, high + 1, count)
+        return (rng.integers(0, 2, count) << 15 | exponent << 7 | rng.integers(0, 128, count)).astype(np.uint16)
+
+    return made
+
+
+def _cancelling(rng: Rng, count: int) -> U16:
+    """Return numbers each of which stands beside its opposite."""
+    half = _exponents(120, 134)(rng, (count + 1) // 2)
+    return np.stack([half, half ^ 0x8000], axis=1).reshape(-1)[:count]
+
+
+def _far(rng: Rng, count: int) -> U16:
+    """Return small numbers with some large ones among them: most of each block is cut."""
+    return np.where(rng.random(count) < 0.1, _exponents(130, 136)(rng, count), _exponents(112, 124)(rng, count))
+
+
+def _sparse(of: Callable[[Rng, int], U16]) -> Callable[[Rng, int], U16]:
+    return lambda rng, count: np.where(rng.random(count) < 0.4, 0, of(rng, count)).astype(np.uint16)
+
+
+KINDS: dict[str, Callable[[Rng, int], U16]] = {
+    "ordinary": _exponents(118, 130),
+    "near two": lambda rng, count: (0x3FF8 | rng.integers(0, 8, count)).astype(np.uint16),
+    "wide": _exponents(80, 174),
+    "cancelling": _cancelling,
+    "far": _far,
+    "zeros beside large": _sparse(_exponents(180, 200)),
+    "subnormal factors": _exponents(0, 2),
+    "subnormal results": _exponents(50, 66),
+    "tiny products": _exponents(40, 56),
+    "overflow": _exponents(185, 195),
+    "few infinities": lambda rng, count: np.where(
+        rng.random(count) < 0.01, 0x7F80 | rng.integers(0, 2, count) << 15, _exponents(118, 130)(rng, count)
+    ).astype(np.uint16),
+    "special": lambda rng, count: rng.choice(SPECIAL, count),
+    "any bits": lambda rng, count: rng.integers(0, 1 << 16, count).astype(np.uint16),
+}
