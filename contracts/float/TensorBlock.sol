@@ -8,16 +8,17 @@ import {clz} from "clz/Clz.sol";
 /// @notice A block of the mode tc16: up to 16 products of bf16 and an accumulator c of binary32, summed as tensor cores
 /// do (docs/tensor-cores.md). A contract computes it pair by pair, in two passes over the pairs:
 ///
-///     opened        c alone: its exponent and kind
-///     widen         one pair: the block's largest exponent, and whether a term is infinite or NaN
-///     accumulate    one pair (or c), cut to a multiple of 2^(e - 25): the exact sum
+///     opened        c: the block's largest exponent so far, and whether a term is infinite or NaN
+///     widen         a pair: the same
+///     begun         c, cut to a multiple of 2^(e - 25): the exact sum so far
+///     accumulate    a pair: the same
 ///     rounded       the sum toward zero, to binary32
 ///
 /// Numbers are words: a bf16 has 16 bits, a binary32 has 32, and the other bits are 0. Exponents `e` are those of
 /// products plus 254, the sum of the biases of two factors: at least 121 (2^-133).
 ///
-/// INVARIANT: every function has a result for all arguments below 2^256, whether a block gives them or not, so a party
-/// that posts a state that no chain reaches gains nothing by it.
+/// INVARIANT: every function has a result for all arguments, whether a block gives them or not. So a state that no chain
+/// reaches has one next state and one element, too, and a party that posts it gains nothing.
 library TensorBlock {
     /// @dev What is not finite: bits of a set.
     uint256 internal constant NOT_A_NUMBER = 1;

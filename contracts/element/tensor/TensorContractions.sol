@@ -68,27 +68,33 @@ contract TensorContractions is Contractions {
     {
         unchecked {
             if (!narrow) return (t, t);
+            // SAFETY: the chain has step t, so there are terms and taps.
             uint256 taps = 1;
+            uint256 channels = terms;
+            uint256 tap = 0;
             if (which.op == Convolutions.FORWARD || which.op == Convolutions.INPUT_GRAD) {
                 taps = Shapes.countFrom(Specs.get(which.inputs, 1), 2);
+                channels = terms / taps;
+                (tap, t) = (t / (2 * channels), t % (2 * channels));
             }
-            // SAFETY: the chain has step t, so there are terms and taps.
-            uint256 channels = terms / taps;
-            uint256 tap = t / (2 * channels);
-            uint256 c = t % (2 * channels) / (2 * BLOCK) * BLOCK;
-            uint256 count = channels - c < BLOCK ? channels - c : BLOCK;
-            uint256 r = t % (2 * channels) % (2 * BLOCK);
-            if (r == 0) {
-                uint256 number = tap * ((channels + BLOCK - 1) / BLOCK) + c / BLOCK;
-                turn = number % CHUNK == 0 ? OPENS | OPENS_CHUNK : OPENS;
-            }
-            if (r >= count) {
-                turn |= r == count ? ACCUMULATES | BEGINS_SUM : ACCUMULATES;
-                if (r + 1 == 2 * count) turn |= ENDS;
+            uint256 block_ = t / (2 * BLOCK);
+            uint256 r = t % (2 * BLOCK);
+            k = block_ * BLOCK;
+            uint256 count = channels - k;
+            if (count > BLOCK) count = BLOCK;
+            if (r < count) {
+                if (r == 0) {
+                    uint256 number = tap * ((channels + BLOCK - 1) / BLOCK) + block_;
+                    turn = number % CHUNK == 0 ? OPENS | OPENS_CHUNK : OPENS;
+                }
+            } else {
                 r -= count;
+                turn = ACCUMULATES;
+                if (r == 0) turn |= BEGINS_SUM;
+                if (r + 1 == count) turn |= ENDS;
             }
             // NOTE: terms are numbered in the order (c, r, s).
-            k = (c + r) * taps + tap;
+            k = (k + r) * taps + tap;
         }
     }
 
