@@ -85,7 +85,6 @@ abstract contract ContractionRule is IRule {
     {
         (bool narrow,) = _read(which);
         Cases.state(state.length, _size(narrow));
-        narrow = Specs.get(which.outputs, 0).dtype() == Cases.BF16;
         uint256 found = _element(which.mode, state, entry, narrow);
         // SAFETY: a binary32 or a bf16.
         return uint64(narrow ? Convert.f32ToBf16(found) : found);
@@ -94,11 +93,6 @@ abstract contract ContractionRule is IRule {
     // ------------------------------------------------------------------ parts that depend on the arithmetic
 
     function _modes() internal pure virtual returns (uint256);
-
-    /// @dev Returns whether factors of bf16 may also give a result of f32.
-    function _wide() internal pure virtual returns (bool) {
-        return false;
-    }
 
     /// @dev Returns the number of steps of a chain of that many terms; `narrow` factors are of bf16.
     function _steps(uint256 terms, bool) internal pure virtual returns (uint256) {
@@ -160,8 +154,7 @@ abstract contract ContractionRule is IRule {
         (a, result) = (Specs.get(which.inputs, 0), Specs.get(which.outputs, 0));
         dtype = a.dtype();
         if ((dtype != Cases.F32 && dtype != Cases.BF16) || a.next().dtype() != dtype) Cases.notMine(which);
-        uint8 made = result.dtype();
-        if (made != dtype && !(made == Cases.F32 && _wide())) Cases.notMine(which);
+        if (result.dtype() != dtype) Cases.notMine(which);
     }
 
     function _bounded(uint256 terms) private pure returns (uint256) {

@@ -33,10 +33,11 @@ _SUM = (1 << SUM_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A place in a chain: the earlier chunks, what the blocks of this one gave, and the block that is under way."""
+    """A place in a chain: the sum of the earlier chunks, what the blocks of this one gave, and the block that is under
+    way. NOTE: no block gives -0, so +0 is the identity of the sums."""
 
-    total: int = scalar.MINUS_ZERO
-    c: int = scalar.MINUS_ZERO
+    total: int = 0
+    c: int = 0
     e: int = 0
     flags: int = 0
     sum: int = 0

@@ -17,13 +17,14 @@ import {Specs} from "../Specs.sol";
 /// a convolution are (r, s, c), the channels c of each tap (r, s) padded to a multiple of 16: so a tap begins a block.
 /// Padding takes no steps; a term that does not exist takes both of its own.
 ///
-/// State, 16 bytes: `total u32be ‖ c u32be ‖ e u16be ‖ flags u8 ‖ sum i40be`. The total is the sum of the earlier chunks,
-/// -0 before there is one; c is what the blocks of this one gave; the rest is of the block that is under way, else 0.
+/// State, 16 bytes, all 0 before the first step: `total u32be ‖ c u32be ‖ e u16be ‖ flags u8 ‖ sum i40be`. The total is
+/// the sum of the earlier chunks; c is what the blocks of this one gave; the rest is of the block that is under way, else
+/// 0. No block gives -0, so +0 is the identity of both sums.
 contract TensorContractions is Contractions {
     /// @dev Terms of a block, and blocks of a chunk.
     uint256 private constant BLOCK = 16;
     uint256 private constant CHUNK = 32;
-    bytes16 private constant FIRST = 0x80000000800000000000000000000000;
+    uint256 private constant BYTES = 16;
 
     // What happens in a step: bits of a set.
     uint256 private constant OPENS_CHUNK = 1;
@@ -42,10 +43,6 @@ contract TensorContractions is Contractions {
         return Cases.TC16;
     }
 
-    function _wide() internal pure override returns (bool) {
-        return true;
-    }
-
     function _steps(uint256 terms, bool narrow) internal pure override returns (uint256) {
         unchecked {
             return narrow ? 2 * terms : terms;
@@ -53,11 +50,11 @@ contract TensorContractions is Contractions {
     }
 
     function _size(bool narrow) internal pure override returns (uint256) {
-        return narrow ? FIRST.length : super._size(narrow);
+        return narrow ? BYTES : super._size(narrow);
     }
 
     function _begin(bool narrow) internal pure override returns (bytes memory) {
-        return narrow ? abi.encodePacked(FIRST) : super._begin(narrow);
+        return narrow ? new bytes(BYTES) : super._begin(narrow);
     }
 
     function _turn(Case calldata which, uint256 t, uint256 terms, bool narrow)
@@ -100,7 +97,7 @@ contract TensorContractions is Contractions {
 
     function _next(uint256 turn, bytes calldata state) internal pure override returns (bytes memory) {
         // SAFETY: the size of a state is checked, and tells which chain it is of.
-        if (state.length != FIRST.length) return super._next(turn, state);
+        if (state.length != BYTES) return super._next(turn, state);
         return _encoded(turn, _opened(turn, _word(state)));
     }
 
@@ -110,7 +107,7 @@ contract TensorContractions is Contractions {
         override
         returns (bytes memory)
     {
-        if (state.length != FIRST.length) return super._next(turn, state, a, b);
+        if (state.length != BYTES) return super._next(turn, state, a, b);
         unchecked {
             uint256 word = _opened(turn, _word(state));
             (a, b) = (a >> 16, b >> 16);
@@ -167,7 +164,7 @@ contract TensorContractions is Contractions {
         override
         returns (uint256)
     {
-        if (state.length != FIRST.length) return super._element(mode, state, entry, narrow);
+        if (state.length != BYTES) return super._element(mode, state, entry, narrow);
         uint256 word = _word(state);
         return Float32.add(word >> TOTAL, uint32(word >> C));
     }

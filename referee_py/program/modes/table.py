@@ -37,7 +37,9 @@ def mode_of(byte: int) -> ArithmeticMode:
     found = _BY_BYTE.get(byte)
     if found is None:
         *first, last = (f"{mode.bytes_in_words} ({mode.name})" for mode in MODES)
-        raise UnknownVersion(f"arithmetic mode {byte}; this build implements {', '.join(first)} and {last}")
+        judged = _JUDGED_BY_BYTE.get(byte)
+        what = f"{byte}" if judged is None else f"{byte} ({judged.name}), which only the court knows yet"
+        raise UnknownVersion(f"arithmetic mode {what}; this build implements {', '.join(first)} and {last}")
     return found
 
 

@@ -10,7 +10,6 @@ contract TensorGasTest is RuleCases {
     string private constant RULE = "TensorContractions";
     uint8 private constant TC16 = 3;
     uint64 private constant NARROW_SUBNORMAL = 0x0041;
-    bytes private constant FIRST = hex"80000000800000000000000000000000";
 
     /// @dev Saves the gas of step `t` of a product of matrices, on its own result if it takes the sum further.
     function _step(string memory name, uint64 t, uint64 k, uint64 a, uint64 b, bytes memory state)

@@ -1,14 +1,31 @@
-"""Factors of bf16 that reach the corners of a block of tensor cores."""
+"""Factors of bf16 that reach the corners of a block of tensor cores, and what a device gave."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from .tensor_block import INFINITY, NAN, block
+
 U16 = npt.NDArray[np.uint16]
 Rng = np.random.Generator
+
+RECORDED = Path(__file__).parents[2] / "vectors/tensor-core-h200.txt"
+
+
+def recorded() -> Iterator[tuple[list[int], list[int], int, int]]:
+    """Yield the blocks of a device: both factors, c, and the result; every NaN as it is committed."""
+    for line in RECORDED.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        _, _, a, b, c, d = line.split()
+        x, y = ([int(digits[at : at + 4], 16) for at in range(0, 64, 4)] for digits in (a, b))
+        result = int(d, 16)
+        yield x, y, int(c, 16), NAN if result & 0x7FFFFFFF > INFINITY else result
+
 
 SPECIAL = np.array(
     [0x0000, 0x8000, 0x0001, 0x8001, 0x007F, 0x0080, 0x8080, 0x3F80, 0xBF80, 0x3F81, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80]
@@ -60,3 +77,26 @@ KINDS: dict[str, Callable[[Rng, int], U16]] = {
     "special": lambda rng, count: rng.choice(SPECIAL, count),
     "any bits": lambda rng, count: rng.integers(0, 1 << 16, count).astype(np.uint16),
 }
+
+
+SPECIAL_ROWS = RECORDED.with_name("tensor-block-special.txt")
+
+
+def special_rows() -> str:
+    """Return the text of `SPECIAL_ROWS`: blocks of 1 to 16 pairs, by the rule in integers."""
+    rng = np.random.default_rng(16)
+    lines = [
+        "# Blocks of tensor cores by the rule in integers (docs/tensor-cores.md): a b c d, as in tensor-core-h200.txt, of 1 to",
+        "# 16 pairs. Every pair of special values; special values among others; any accumulator.",
+    ]
+    accumulators = (0, 1 << 31, 1, 0x807FFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7F800001, 0x3F800000)
+    pairs = [([int(a)], [int(b)]) for a in SPECIAL for b in SPECIAL]
+    while len(pairs) < 1_200:
+        kinds = [KINDS[str(kind)] for kind in rng.choice([*KINDS], 2)]
+        count = int(rng.integers(1, 17))
+        pairs.append((kinds[0](rng, count).tolist(), kinds[1](rng, count).tolist()))
+    for number, (a, b) in enumerate(pairs):
+        c = accumulators[number % len(accumulators)] if number % 3 else int(rng.integers(0, 1 << 32))
+        digits = ("".join(f"{bits:04x}" for bits in side) for side in (a, b))
+        lines.append(" ".join((*digits, f"{c:08x}", f"{block(a, b, c):08x}")))
+    return "\n".join(lines) + "\n"

@@ -1,7 +1,6 @@
 """Contractions of bf16 in tc16, whole blocks at a time: the definition as loops, beside the chains that the court walks.
 
-It shares nothing with `referee_py.element`: blocks are those of tests/kernels/tensor_block.py, and terms come from padded
-images and their windows.
+It shares nothing with `referee_py.element`: blocks are those of `tensor_block`, and terms come from windows over images.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from repops.opset import F32, Attrs, Dtype
+from repops.opset import Attrs
 from repops.tensors import Array
 
-from tests.kernels.tensor_block import NAN, block
+from .tensor_block import NAN, block
 
 BLOCK, CHUNK = 16, 512
 Pair = tuple[int, int] | None
@@ -25,7 +24,7 @@ Pair = tuple[int, int] | None
 def contraction(places: Sequence[Pair]) -> int:
     """Return the sum of a contraction's places as bits of binary32."""
     total = np.float32(-0.0)
-    for chunk in range(0, len(places), CHUNK):
+    for chunk in range(0, max(len(places), 1), CHUNK):
         c = 0
         for start in range(chunk, min(chunk + CHUNK, len(places)), BLOCK):
             terms = [pair for pair in places[start : start + BLOCK] if pair is not None]
@@ -35,14 +34,13 @@ def contraction(places: Sequence[Pair]) -> int:
     return NAN if np.isnan(total) else int(total.view(np.uint32))
 
 
-def execute(name: str, inputs: Sequence[Array], attrs: Attrs, dtype: Dtype) -> Array:
-    """Return the result of a contraction of bf16 with elements of ``dtype``, bf16 or f32."""
+def execute(name: str, inputs: Sequence[Array], attrs: Attrs) -> Array:
+    """Return the result of a contraction of bf16."""
     first, second = (np.asarray(array).view(np.uint16) for array in inputs)
     made = _MADE[name](first, second, attrs)
     wide = np.array([contraction(places) for places in made.flat], np.uint32).reshape(made.shape)
-    found = wide.view(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        return found if dtype == F32 else found.astype(ml_dtypes.bfloat16)
+        return wide.view(np.float32).astype(ml_dtypes.bfloat16)
 
 
 def _listed(shape: tuple[int, ...], places: Any) -> np.ndarray:
