@@ -19,6 +19,8 @@ class Walk(Protocol):
 
     length: int
     """Number of steps."""
+    state_bytes: int
+    """Size of a state."""
 
     def advance(self, state: bytes, start: int, stop: int) -> bytes:
         """Return the state before step ``stop``, given the state before step ``start``."""
@@ -31,7 +33,7 @@ class _ByRule:
     def __init__(self, rule: chains.Chain, case: Case, inputs: Sequence[Array]) -> None:
         self._rule, self._case = rule, case
         self._flat = [canonical(array).reshape(-1) for array in inputs]
-        self.length = rule.length(case)
+        self.length, self.state_bytes = rule.length(case), len(rule.begin(case))
 
     def advance(self, state: bytes, start: int, stop: int) -> bytes:
         for t in range(start, stop):

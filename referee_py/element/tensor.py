@@ -1,8 +1,8 @@
 """Contractions of bf16 in the mode tc16, as chains (docs/adjudication.md, section 2): the differences from repops-f32.
 
-The twin of contracts/float/TensorBlock.sol and contracts/element/tensor/TensorContractions.sol. A block's terms are taken
-twice: `widen` finds their largest exponent, `accumulate` adds them, cut to a multiple of 2^(e - 25), and `rounded` makes
-the sum a binary32. Every function has a result for all bits, since a party may post any state.
+The twin of contracts/float/TensorBlock.sol and contracts/element/tensor/TensorContractions.sol. A block's terms are
+taken twice: `widen` finds their largest exponent, `accumulate` adds them, cut to a multiple of 2^(e - 25), and
+`rounded` makes the sum a binary32. Every function has a result for all bits, since a party may post any state.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .sums import arithmetic_of
 BLOCK = 16
 STATE_BYTES = 16
 NOT_A_NUMBER, PLUS_INFINITY, MINUS_INFINITY = 1, 2, 4
-"""What is not finite in a block: bits of a set."""
+"""Bits of a set: the terms of a block that are not finite."""
 LEAST = 121
 """The least exponent of a block, 2^-133, on the scale of products: with the biases of two factors."""
 OF_C = 127
-"""What the exponent of c lacks on that scale."""
+"""Difference of that scale from the biased exponent of c."""
 SUM_BITS = 40
 """Bits of a block's sum in a state, in two's complement; 17 terms take 33."""
 _SUM = (1 << SUM_BITS) - 1
@@ -61,7 +61,7 @@ class State:
 class _Parts(NamedTuple):
     negative: bool
     exponent: int
-    """That of the smallest normal number for a subnormal."""
+    """The biased exponent; of a subnormal, that of the smallest normal number."""
     significand: int
     finite: bool
 
@@ -72,9 +72,7 @@ def _parts(bits: int, fraction_bits: int) -> _Parts:
     negative = bool(bits >> fraction_bits + 8)
     if exponent == 0xFF:
         return _Parts(negative, 0, fraction, finite=False)
-    return _Parts(
-        negative, max(exponent, 1), fraction | (1 << fraction_bits if exponent else 0), finite=True
-    )
+    return _Parts(negative, max(exponent, 1), fraction | (1 << fraction_bits if exponent else 0), finite=True)
 
 
 def opened(c: int) -> tuple[int, int]:
@@ -145,7 +143,7 @@ def _infinity(negative: bool) -> int:
 
 
 class Turn(NamedTuple):
-    """What happens in a step."""
+    """A step's place in its block, and its term."""
 
     term: int
     """Its number in the order of docs/opset.md, section 6."""

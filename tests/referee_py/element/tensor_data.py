@@ -27,11 +27,10 @@ def recorded() -> Iterator[tuple[list[int], list[int], int, int]]:
         yield x, y, int(c, 16), NAN if result & 0x7FFFFFFF > INFINITY else result
 
 
-SPECIAL = np.array(
-    [0x0000, 0x8000, 0x0001, 0x8001, 0x007F, 0x0080, 0x8080, 0x3F80, 0xBF80, 0x3F81, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80]
-    + [0x7FC0, 0xFFC1, 0x7F81],
-    np.uint16,
-)
+SPECIAL = np.frombuffer(
+    bytes.fromhex("0000 8000 0001 8001 007f 0080 8080 3f80 bf80 3f81 7f7f ff7f 7f80 ff80 7fc0 ffc1 7f81"),
+    ">u2",
+).astype(np.uint16)
 """Zeros, subnormals, the ends of the normal range, one, infinities, and several NaNs."""
 
 
@@ -40,7 +39,9 @@ def _exponents(low: int, high: int) -> Callable[[Rng, int], U16]:
 
     def made(rng: Rng, count: int) -> U16:
         exponent = rng.integers(low, high + 1, count)
-        return (rng.integers(0, 2, count) << 15 | exponent << 7 | rng.integers(0, 128, count)).astype(np.uint16)
+        return (rng.integers(0, 2, count) << 15 | exponent << 7 | rng.integers(0, 128, count)).astype(
+            np.uint16
+        )
 
     return made
 
@@ -53,7 +54,9 @@ def _cancelling(rng: Rng, count: int) -> U16:
 
 def _far(rng: Rng, count: int) -> U16:
     """Return small numbers with some large ones among them: most of each block is cut."""
-    return np.where(rng.random(count) < 0.1, _exponents(130, 136)(rng, count), _exponents(112, 124)(rng, count))
+    return np.where(
+        rng.random(count) < 0.1, _exponents(130, 136)(rng, count), _exponents(112, 124)(rng, count)
+    )
 
 
 def _sparse(of: Callable[[Rng, int], U16]) -> Callable[[Rng, int], U16]:
@@ -86,10 +89,10 @@ def special_rows() -> str:
     """Return the text of `SPECIAL_ROWS`: blocks of 1 to 16 pairs, by the rule in integers."""
     rng = np.random.default_rng(16)
     lines = [
-        "# Blocks of tensor cores by the rule in integers (docs/tensor-cores.md): a b c d, as in tensor-core-h200.txt, of 1 to",
-        "# 16 pairs. Every pair of special values; special values among others; any accumulator.",
+        "# Blocks of tensor cores by the rule in integers (docs/tensor-cores.md): a b c d, as in tensor-core-h200.txt,",
+        "# of 1 to 16 pairs. Every pair of special values; special values among others; any accumulator.",
     ]
-    accumulators = (0, 1 << 31, 1, 0x807FFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7F800001, 0x3F800000)
+    accumulators = [*map(int, SPECIAL.astype(np.uint32) << 16)]
     pairs = [([int(a)], [int(b)]) for a in SPECIAL for b in SPECIAL]
     while len(pairs) < 1_200:
         kinds = [KINDS[str(kind)] for kind in rng.choice([*KINDS], 2)]

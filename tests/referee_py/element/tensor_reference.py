@@ -1,6 +1,7 @@
-"""Contractions of bf16 in tc16, whole blocks at a time: the definition as loops, beside the chains that the court walks.
+"""Contractions of bf16 in tc16, whole blocks at a time: the definition as loops, beside the court's chains.
 
-It shares nothing with `referee_py.element`: blocks are those of `tensor_block`, and terms come from windows over images.
+It shares nothing with `referee_py.element`: blocks are those of `tensor_block`, and terms come from windows over
+images.
 """
 
 from __future__ import annotations
@@ -51,10 +52,8 @@ def _listed(shape: tuple[int, ...], places: Any) -> np.ndarray:
     return made
 
 
-def _mm(a: Array, b: Array, attrs: Attrs) -> np.ndarray:  # noqa: ARG001
-    return _listed(
-        (a.shape[0], b.shape[1]), lambda m, n: zip(a[m].tolist(), b[:, n].tolist(), strict=True)
-    )
+def _mm(a: Array, b: Array, attrs: Attrs) -> np.ndarray:
+    return _listed((a.shape[0], b.shape[1]), lambda m, n: zip(a[m].tolist(), b[:, n].tolist(), strict=True))
 
 
 def _bmm(a: Array, b: Array, attrs: Attrs) -> np.ndarray:
@@ -82,7 +81,8 @@ def _inside(h: int, w: int, image: Array) -> bool:
 
 def _output_hw(hw: Sequence[int], kernel: Sequence[int], attrs: Attrs) -> list[int]:
     return [
-        (hw[d] + 2 * attrs["padding"][d] - attrs["dilation"][d] * (kernel[d] - 1) - 1) // attrs["stride"][d] + 1
+        (hw[d] + 2 * attrs["padding"][d] - attrs["dilation"][d] * (kernel[d] - 1) - 1) // attrs["stride"][d]
+        + 1
         for d in (0, 1)
     ]
 
@@ -95,7 +95,9 @@ def _conv2d(image: Array, weight: Array, attrs: Attrs) -> np.ndarray:
         for r, s, h, w in _taps(y, x, weight.shape[2:], attrs):
             yield from _padded(
                 [
-                    (int(image[n, group + c, h, w]), int(weight[f, c, r, s])) if _inside(h, w, image) else None
+                    (int(image[n, group + c, h, w]), int(weight[f, c, r, s]))
+                    if _inside(h, w, image)
+                    else None
                     for c in range(channels)
                 ]
             )
@@ -123,9 +125,7 @@ def _input_grad(gradient: Array, weight: Array, attrs: Attrs) -> np.ndarray:
                 ]
             )
 
-    return _listed(
-        (gradient.shape[0], channels * attrs["groups"], *map(int, attrs["input_hw"])), places
-    )
+    return _listed((gradient.shape[0], channels * attrs["groups"], *map(int, attrs["input_hw"])), places)
 
 
 def _weight_grad(gradient: Array, image: Array, attrs: Attrs) -> np.ndarray:

@@ -98,8 +98,9 @@ def test_every_contraction_has_the_places_of_its_definition(name: str) -> None:
 
 def test_taps_begin_blocks_and_padding_counts_in_chunks() -> None:
     """17 channels and 40 taps: two blocks a tap, the second with one term; a chunk ends inside tap 16."""
-    types = TensorType.of(np.zeros((1, 17, 40, 1), ml_dtypes.bfloat16)), TensorType.of(
-        np.zeros((1, 17, 40, 1), ml_dtypes.bfloat16)
+    types = (
+        TensorType.of(np.zeros((1, 17, 40, 1), ml_dtypes.bfloat16)),
+        TensorType.of(np.zeros((1, 17, 40, 1), ml_dtypes.bfloat16)),
     )
     attrs = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
     case = Case("conv2d", types, (TensorType.of(np.zeros((1, 1, 1, 1), ml_dtypes.bfloat16)),), attrs, 0, 0, 3)
@@ -107,9 +108,13 @@ def test_taps_begin_blocks_and_padding_counts_in_chunks() -> None:
     assert len(turns) == 2 * 17 * 40
     widened, added = ([turn.term for turn in turns if turn.accumulates is which] for which in (False, True))
     assert widened == added == [c * 40 + tap for tap in range(40) for c in range(17)]
-    assert [t for t, turn in enumerate(turns) if turn.opens] == [34 * tap + at for tap in range(40) for at in (0, 32)]
+    assert [t for t, turn in enumerate(turns) if turn.opens] == [
+        34 * tap + at for tap in range(40) for at in (0, 32)
+    ]
     assert [t for t, turn in enumerate(turns) if turn.opens_chunk] == [0, 34 * 16, 34 * 32]
-    assert [t for t, turn in enumerate(turns) if turn.ends] == [34 * tap + at for tap in range(40) for at in (31, 33)]
+    assert [t for t, turn in enumerate(turns) if turn.ends] == [
+        34 * tap + at for tap in range(40) for at in (31, 33)
+    ]
 
 
 def test_only_contractions_of_bf16_differ_from_repops_f32() -> None:
@@ -127,7 +132,7 @@ def test_a_walk_takes_the_steps_of_the_rule() -> None:
     walk, rule = native_chain(case, inputs), rule_of(case)
     state = walk.advance(walk.advance(rule.begin(case), 0, 33), 33, walk.length)
     assert rule.finish(case, state) == evaluate(case, reader(inputs))
-    f32 = [np.float32([[1, 2]]), np.float32([[3], [4]])]
+    f32 = [np.ones((1, 2), np.float32), np.full((2, 1), 3, np.float32)]
     (other,) = cases_of("mm", f32, {}, (0,))
     plain = native_chain(replace(other, mode=TC16.byte), f32)
     begin = rule_of(other).begin(other)

@@ -3,7 +3,7 @@ repops-f32."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,11 +14,11 @@ from repops.calls import random_call
 from repops.opset import BF16, OPS
 from repops.tensors import Array
 
-from referee_py.element import Case, rule_of
+from referee_py.element import Case, Read, rule_of, scalar
 from referee_py.element.tensor import STATE_BYTES, State, TensorContraction, rounded
 from referee_py.program import TensorType
 from referee_py.program.modes import TC16
-from tests.referee_py.element.operands import cases_of, reader
+from tests.referee_py.element.operands import reader
 from tests.referee_py.element.tensor_data import KINDS, SPECIAL, recorded
 from tests.referee_py.element.test_tensor import CONTRACTIONS, LENGTHS, products
 from tests.referee_py.trial.narrow import narrow_call
@@ -37,6 +37,11 @@ def add_whole(checks: Checks, case: Case, inputs: list[Array]) -> None:
     checks.ends(case, chain)
     if chain.opened:
         checks.piece(case, chain)
+
+
+def factors_from(pairs: Sequence[tuple[int, int]], first: int) -> Read:
+    """Return a reader of the factors of terms ``first``, ``first + 1`` ..., with NaN in its committed form."""
+    return lambda place, k: scalar.canonical(pairs[k - first][place], BF16)
 
 
 def special(inputs: tuple[Array, ...] | list[Array], rng: Rng) -> list[Array]:
@@ -63,8 +68,7 @@ def test_every_step_of_the_recorded_blocks_of_a_device(rules: Rules) -> None:
     case = Case("mm", types, (TensorType(BF16, (1, 1)),), {}, 0, 0, TC16.byte)
     checks = Checks(rules)
     for a, b, c, result in recorded():
-        chain = piece(case, lambda i, k, of=(a, b): of[i][k - 16], 32, State(c=c).encode(), 32)
-        # NOTE: a reader gives every NaN as the canonical one, and a chip does not mind which one it is.
+        chain = piece(case, factors_from([*zip(a, b, strict=True)], 16), 32, State(c=c).encode(), 32)
         assert State.decode(chain.states[-1]) == State(c=result), (a, b, c)
         checks.piece(case, chain)
     checks.done()
@@ -129,8 +133,10 @@ def _any(rng: Rng) -> State:
 def _sane(rng: Rng) -> State:
     """Return a state whose words are each in the range of a chain, whatever stands beside them."""
     size = int(rng.integers(0, 1 << 33)) >> int(rng.integers(0, 34))
+    total, c = rng.integers(0, 1 << 32, 2).tolist()
     return State(
-        *(int(word) for word in rng.integers(0, 1 << 32, 2)),
+        total,
+        c,
         int(rng.integers(121, 509)),
         int(rng.integers(0, 8)),
         (-size if rng.random() < 0.5 else size) & (1 << 40) - 1,
@@ -139,13 +145,10 @@ def _sane(rng: Rng) -> State:
 
 def _edge(rng: Rng) -> State:
     """Return a state with each word at an end of its range."""
-    words = (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x7F7FFFFF, 1, 0x807FFFFF, 0x00800000)
-    total, c = (int(word) for word in rng.choice(words, 2))
-    e = int(rng.choice((0, 1, 120, 121, 122, 129, 130, 131, 152, 153, 154, 381, 382, 407, 408, 409, 508, 0xFFFF)))
+    total, c = (int(bits) << 16 | int(rng.choice((0, 1, 0xFFFF))) for bits in rng.choice(SPECIAL, 2))
+    e = int(rng.choice((*range(120, 132), *range(150, 156), 381, 382, 407, 408, 409, 508, 0, 1, 0xFFFF)))
     flags = int(rng.choice((0, 0, 0, 1, 2, 4, 6, 8, 0xF8, 0xFF)))
-    value = int(
-        rng.choice((0, 1, (1 << 24) - 1, 1 << 24, 1 << 33, (1 << 39) - 1, 1 << 39, (1 << 39) + 1, (1 << 40) - 1))
-    )
+    value = (1 << int(rng.choice((0, 1, 23, 24, 33, 39, 40)))) - int(rng.integers(0, 3)) & (1 << 40) - 1
     return State(total, c, e, flags, value)
 
 
@@ -166,10 +169,12 @@ def test_every_state_has_the_twin_s_next_one_and_element(
         types = TensorType(BF16, (1, k)), TensorType(BF16, (k, 1))
         case = Case("mm", types, (TensorType(BF16, (1, 1)),), {}, 0, 0, TC16.byte)
         kind = [*KINDS.values()][number % len(KINDS)]
-        pair = [int(bits) if int(bits) & 0x7FFF <= 0x7F80 else 0x7FC0 for bits in kind(rng, 2)]
+        a, b = kind(rng, 2).tolist()
         # The ends of blocks and of chunks, and any step.
-        t = int(rng.choice((0, 2 * k - 1, min(16, k), min(31, k), 1024 % (2 * k), rng.integers(0, 2 * k))))
-        one = piece(case, lambda i, _, of=pair: of[i], t, made(rng).encode(), 1)
+        t = int(
+            rng.choice([0, 2 * k - 1, min(16, k), min(31, k), 1024 % (2 * k), int(rng.integers(0, 2 * k))])
+        )
+        one = piece(case, factors_from([(a, b)] * k, 0), t, made(rng).encode(), 1)
         checks.piece(case, one)
         calls.append(rules.elements_call(Given.of(case), one.states[0], [(1, 0), (2, 0), (3, 5)]))
         wanted.append(finished(case, replace(one, states=one.states[:1])))
@@ -185,7 +190,9 @@ def test_a_block_s_end_is_a_state_of_a_block_that_begins(rules: Rules) -> None:
     dirty = State(clean.total, clean.c, 0xFFFF, 0xFF, (1 << 40) - 1)
     for t in (0, 32, 64):
         (one, other) = (piece(case, reader(inputs), t, state.encode(), 1) for state in (clean, dirty))
-        assert one.states[1] == other.states[1] == rules.step(Given.of(case), t, dirty.encode(), other.opened[0])
+        assert (
+            one.states[1] == other.states[1] == rules.step(Given.of(case), t, dirty.encode(), other.opened[0])
+        )
     assert finished(case, whole(case, reader(inputs))) == rule_of(case).finish(
         case, replace(State.decode(whole(case, reader(inputs)).states[-1]), e=7, flags=7, sum=7).encode()
     )
@@ -203,7 +210,9 @@ def test_what_is_no_step_of_the_chain_is_refused(rules: Rules) -> None:
     for size in (0, 8, 15, 17, 32):
         refused(partial(rules.step, given, 0, bytes(size), chain.opened[0]), "BadState", size, STATE_BYTES)
         refused(partial(rules.finish, given, bytes(size)), "BadState", size, STATE_BYTES)
-    refused(partial(rules.step, given, 0, chain.states[0], chain.opened[1]), "NotOpened", *chain.opened[0][0][:2])
+    refused(
+        partial(rules.step, given, 0, chain.states[0], chain.opened[1]), "NotOpened", *chain.opened[0][0][:2]
+    )
     refused(partial(rules.step, given, 0, chain.states[0], [*chain.opened[0], (0, 0, 0)]), "NotTaken", 3, 2)
     wide = [(0, chain.opened[0][0][1], 1 << 16), chain.opened[0][1]]
     refused(partial(rules.step, given, 0, chain.states[0], wide), "NotOfDtype", *wide[0])

@@ -59,7 +59,9 @@ def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str, times:
         assert played == times, name
 
 
-@pytest.mark.parametrize("mode", [pytest.param(m, marks=[] if m in ("exact", "tc16") else [slow]) for m in MODES])
+@pytest.mark.parametrize(
+    "mode", [pytest.param(m, marks=[] if m in ("exact", "tc16") else [slow]) for m in MODES]
+)
 def test_one_wrong_element_of_bf16_loses(stand: Stand, mode: str) -> None:
     """Every operator that gives bf16; the honest party is either side."""
     rng = np.random.default_rng(6)

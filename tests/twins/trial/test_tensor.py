@@ -24,8 +24,8 @@ CALLS: dict[str, tuple[tuple[tuple[int, ...], tuple[int, ...]], Attrs]] = {
     "bmm": (((2, 2, 530), (2, 530, 3)), {}),
     # 17 channels take two blocks of each of the nine taps.
     "conv2d": (((1, 34, 5, 4), (4, 17, 3, 3)), WINDOW),
-    "conv2d_input_grad": (((1, 36, 3, 4), (36, 2, 3, 3)), WINDOW | {"input_hw": (5, 4)}),
-    "conv2d_weight_grad": (((3, 4, 3, 4), (3, 6, 5, 4)), WINDOW | {"kernel_hw": (3, 3)}),
+    "conv2d_input_grad": (((1, 36, 3, 4), (36, 2, 3, 3)), {**WINDOW, "input_hw": (5, 4)}),
+    "conv2d_weight_grad": (((3, 4, 3, 4), (3, 6, 5, 4)), {**WINDOW, "kernel_hw": (3, 3)}),
 }
 WORDS = {"total": 0, "c": 4, "e": 9, "flags": 10, "sum": 15}
 """A byte of each word of a state."""
