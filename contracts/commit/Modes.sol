@@ -6,10 +6,13 @@ pragma solidity ^0.8.34;
 ///
 ///     1                                                repops-f32: every order is fixed, there are no logs
 ///     2                                                exact: sums are real sums, rounded once; there are no logs
+///     3                                                tc16: as repops-f32, but contractions of bf16 are those of tensor
+///                                                      cores; there are no logs. The court judges it, no job has it yet
 ///     0x80 | form << 4 | bounds << 3 | (bits - 26)     rounded-f64: results of 26 to 32 bits, with rounding logs
 library Modes {
     uint8 internal constant REPOPS_F32 = 1;
     uint8 internal constant EXACT = 2;
+    uint8 internal constant TC16 = 3;
 
     uint8 private constant ROUNDED = 0x80;
     /// @dev The bits that are not parameters.
@@ -19,7 +22,7 @@ library Modes {
     uint8 private constant PROBABLE = 0x08;
     uint256 private constant MIN_WIDTH = 26;
 
-    /// @notice Returns whether there is such a mode.
+    /// @notice Returns whether a job may have this mode.
     function known(uint8 mode) internal pure returns (bool) {
         return mode == REPOPS_F32 || mode == EXACT || rounded(mode);
     }

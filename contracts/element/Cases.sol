@@ -20,7 +20,10 @@ library Cases {
     uint256 internal constant REPOPS_F32 = Modes.REPOPS_F32;
     uint256 internal constant EXACT = Modes.EXACT;
     uint256 internal constant ROUNDED_F64 = 4; // with all its parameters
-    uint256 internal constant ANY = 7;
+    uint256 internal constant TC16 = 8;
+    uint256 internal constant ANY = 15;
+    /// @dev The same but for contractions of bf16.
+    uint256 internal constant ORDERED = REPOPS_F32 | TC16;
 
     /// @dev Steps of the longest possible chain (docs/opset.md, section 1).
     uint256 internal constant MAX_STEPS = 1 << 30;
@@ -34,11 +37,13 @@ library Cases {
 
     /// @notice Checks that the rule has the case's mode, and that the operator is one of its family.
     /// @param operators Bit `op` stands for operator `op`.
-    /// @param modes A set of REPOPS_F32, EXACT and ROUNDED_F64.
+    /// @param modes A set of REPOPS_F32, EXACT, ROUNDED_F64 and TC16.
     function mine(Case calldata which, uint256 operators, uint256 modes) internal pure {
         // NOTE: the bytes of the first two modes are the sets of themselves.
         uint256 mode = which.mode;
-        if (mode > Modes.EXACT) mode = Modes.rounded(which.mode) ? ROUNDED_F64 : 0;
+        if (mode > Modes.EXACT) {
+            mode = mode == Modes.TC16 ? TC16 : Modes.rounded(which.mode) ? ROUNDED_F64 : 0;
+        }
         if (mode & modes == 0 || (operators >> which.op) & 1 == 0) notMine(which);
     }
 

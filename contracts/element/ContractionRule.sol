@@ -13,7 +13,7 @@ import {Window} from "./Windows.sol";
 
 /// @title ContractionRule
 /// @notice `mm`, `bmm`, `conv2d` and its gradients (docs/opset.md, sections 2 and 6): an element's terms, one step
-/// each. The arithmetic defines what a step makes of a term.
+/// each unless the arithmetic defines otherwise. It also defines what a step makes of a term.
 abstract contract ContractionRule is IRule {
     uint256 private constant MM = 50;
     uint256 private constant BMM = 51;
@@ -22,9 +22,9 @@ abstract contract ContractionRule is IRule {
 
     /// @inheritdoc IRule
     function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
-        (uint256 terms,,,) = _read(which);
-        // SAFETY: at most Cases.MAX_STEPS.
-        return (uint64(terms), _begin());
+        (bool narrow, uint256 terms) = _read(which);
+        // SAFETY: at most twice Cases.MAX_STEPS.
+        return (uint64(_steps(terms, narrow)), _begin(narrow));
     }
 
     /// @inheritdoc IRule
@@ -33,19 +33,48 @@ abstract contract ContractionRule is IRule {
         pure
         returns (bytes memory next)
     {
-        (uint256 terms, bool narrow, Window memory window, uint256 groups) = _read(which);
-        Cases.step(t, terms, state.length, _size());
-        Term memory term = which.op <= BMM ? _product(which, t) : Convolutions.term(which, window, groups, t);
-        if (!term.exists) {
-            Operands.end(opened, 0);
-            return _next(t, state);
+        (uint8 dtype, Spec a, Spec result) = _types(which);
+        if (which.op <= BMM) {
+            uint256 terms = _inner(which, a, result);
+            (uint256 k, uint256 turn) = _place(which, t, state, terms, dtype);
+            (uint256 first, uint256 second) = _product(which.element, result, terms, k);
+            return _taken(turn, state, dtype, opened, first, second);
         }
-        uint256 a = Operands.read(which, opened, 0, 0, term.first);
-        uint256 b = Operands.read(which, opened, 1, 1, term.second);
+        (Window memory window, uint256 groups) = Convolutions.read(which);
+        (uint256 number, uint256 what) =
+            _place(which, t, state, _bounded(Convolutions.terms(which, groups)), dtype);
+        Term memory term = Convolutions.term(which, window, groups, number);
+        if (term.exists) return _taken(what, state, dtype, opened, term.first, term.second);
+        Operands.end(opened, 0);
+        return _next(what, state);
+    }
+
+    /// @dev Checks a step and its state; returns the number of the step's term, and what `_next` is told of it.
+    function _place(Case calldata which, uint64 t, bytes calldata state, uint256 terms, uint8 dtype)
+        private
+        pure
+        returns (uint256 k, uint256 turn)
+    {
+        bool narrow = dtype == Cases.BF16;
+        Cases.step(t, _steps(terms, narrow), state.length, _size(narrow));
+        return _turn(which, t, terms, narrow);
+    }
+
+    /// @dev Returns the state after a step whose term has its factors in these places.
+    function _taken(
+        uint256 turn,
+        bytes calldata state,
+        uint8 dtype,
+        Opened[] calldata opened,
+        uint256 first,
+        uint256 second
+    ) private pure returns (bytes memory) {
+        uint256 a = Operands.read(dtype, opened, 0, 0, first);
+        uint256 b = Operands.read(dtype, opened, 1, 1, second);
         Operands.end(opened, 2);
         // NOTE: a bf16 is the upper half of the same value.
-        if (narrow) (a, b) = (a << 16, b << 16);
-        return _next(t, state, a, b);
+        if (dtype == Cases.BF16) (a, b) = (a << 16, b << 16);
+        return _next(turn, state, a, b);
     }
 
     /// @inheritdoc IRule
@@ -54,8 +83,8 @@ abstract contract ContractionRule is IRule {
         pure
         returns (uint64 bits)
     {
-        (, bool narrow,,) = _read(which);
-        Cases.state(state.length, _size());
+        (bool narrow,) = _read(which);
+        Cases.state(state.length, _size(narrow));
         uint256 found = _element(which.mode, state, entry, narrow);
         // SAFETY: a binary32 or a bf16.
         return uint64(narrow ? Convert.f32ToBf16(found) : found);
@@ -65,19 +94,35 @@ abstract contract ContractionRule is IRule {
 
     function _modes() internal pure virtual returns (uint256);
 
-    /// @dev Returns the number of bytes of a state.
-    function _size() internal pure virtual returns (uint256);
-
-    /// @dev Returns the state before the first step: zeros, unless the arithmetic begins otherwise.
-    function _begin() internal pure virtual returns (bytes memory) {
-        return new bytes(_size());
+    /// @dev Returns the number of steps of a chain of that many terms; `narrow` factors are of bf16.
+    function _steps(uint256 terms, bool) internal pure virtual returns (uint256) {
+        return terms;
     }
 
-    /// @dev Returns the state after step `t`, whose term does not exist.
-    function _next(uint256 t, bytes calldata state) internal pure virtual returns (bytes memory);
+    /// @dev Returns the number of bytes of a state; `narrow` factors are of bf16.
+    function _size(bool narrow) internal pure virtual returns (uint256);
 
-    /// @dev Returns the state after step `t`, whose term is `a b`.
-    function _next(uint256 t, bytes calldata state, uint256 a, uint256 b)
+    /// @dev Returns the state before the first step: zeros, unless the arithmetic begins otherwise.
+    function _begin(bool narrow) internal pure virtual returns (bytes memory) {
+        return new bytes(_size(narrow));
+    }
+
+    /// @dev Returns the number of the term that step `t` takes, and what `_next` is told of the step: its number,
+    /// unless the arithmetic defines otherwise.
+    function _turn(Case calldata, uint256 t, uint256, bool)
+        internal
+        pure
+        virtual
+        returns (uint256 k, uint256 turn)
+    {
+        return (t, t);
+    }
+
+    /// @dev Returns the state after a step whose term does not exist.
+    function _next(uint256 turn, bytes calldata state) internal pure virtual returns (bytes memory);
+
+    /// @dev Returns the state after a step whose term is `a b`.
+    function _next(uint256 turn, bytes calldata state, uint256 a, uint256 b)
         internal
         pure
         virtual
@@ -93,54 +138,56 @@ abstract contract ContractionRule is IRule {
 
     // ------------------------------------------------------------------ cases
 
-    /// @dev Checks a case; `narrow` is of bf16. Products of matrices have no window and no groups.
-    function _read(Case calldata which)
-        private
-        pure
-        returns (uint256 terms, bool narrow, Window memory window, uint256 groups)
-    {
+    /// @dev Checks a case; `narrow` factors are of bf16.
+    function _read(Case calldata which) private pure returns (bool narrow, uint256 terms) {
+        (uint8 dtype, Spec a, Spec result) = _types(which);
+        narrow = dtype == Cases.BF16;
+        if (which.op <= BMM) return (narrow, _inner(which, a, result));
+        (, uint256 groups) = Convolutions.read(which);
+        terms = _bounded(Convolutions.terms(which, groups));
+    }
+
+    /// @dev Checks the operator, the mode, and the dtypes; returns that of the factors, the first one and the result.
+    function _types(Case calldata which) private pure returns (uint8 dtype, Spec a, Spec result) {
         Cases.mine(which, ALL, _modes());
         Cases.check(which, 2, 1);
-        uint8 dtype = Specs.get(which.inputs, 0).dtype();
-        narrow = dtype == Cases.BF16;
-        if (!narrow && dtype != Cases.F32) Cases.notMine(which);
-        Cases.input(which, 1, dtype);
-        if (Specs.get(which.outputs, 0).dtype() != dtype) Cases.notMine(which);
-        if (which.op <= BMM) {
-            terms = _inner(which);
-        } else {
-            (window, groups) = Convolutions.read(which);
-            terms = Convolutions.terms(which, groups);
-        }
+        (a, result) = (Specs.get(which.inputs, 0), Specs.get(which.outputs, 0));
+        dtype = a.dtype();
+        if ((dtype != Cases.F32 && dtype != Cases.BF16) || a.next().dtype() != dtype) Cases.notMine(which);
+        if (result.dtype() != dtype) Cases.notMine(which);
+    }
+
+    function _bounded(uint256 terms) private pure returns (uint256) {
         Cases.chain(terms);
+        return terms;
     }
 
     /// @dev Checks a product of matrices: `[.., M, K]` and `[.., K, N]` give `[.., M, N]`.
-    function _inner(Case calldata which) private pure returns (uint256 terms) {
+    function _inner(Case calldata which, Spec a, Spec result) private pure returns (uint256 terms) {
         unchecked {
             Attributes.end(which.attributes, 0);
             uint256 m = which.op == MM ? 0 : 1;
-            Spec a = Specs.get(which.inputs, 0);
-            Spec b = Specs.get(which.inputs, 1);
-            Spec result = Specs.get(which.outputs, 0);
+            Spec b = a.next();
             Shapes.fit(a.rank() == m + 2 && b.rank() == m + 2 && result.rank() == m + 2);
             terms = a.dim(m + 1);
             Shapes.fit(b.dim(m) == terms && result.dim(m) == a.dim(m) && result.dim(m + 1) == b.dim(m + 1));
             Shapes.fit(m == 0 || (a.dim(0) == b.dim(0) && a.dim(0) == result.dim(0)));
+            Cases.chain(terms);
         }
     }
 
-    /// @dev Term `k` of a product of matrices: `a[i, m, k]` and `b[i, k, n]`.
-    function _product(Case calldata which, uint256 k) private pure returns (Term memory) {
+    /// @dev Returns where term `k` of a product of matrices has its factors: `a[i, m, k]` and `b[i, k, n]`.
+    function _product(uint256 element, Spec result, uint256 terms, uint256 k)
+        private
+        pure
+        returns (uint256 first, uint256 second)
+    {
         unchecked {
-            Spec a = Specs.get(which.inputs, 0);
-            Spec b = Specs.get(which.inputs, 1);
-            uint256 terms = a.dim(a.rank() - 1);
-            uint256 columns = b.dim(b.rank() - 1);
+            uint256 m = result.rank() - 2;
+            uint256 columns = result.dim(m + 1);
             // The row in a is (i, m) in one number.
-            uint256 row = which.element / columns;
-            uint256 i = row / a.dim(a.rank() - 2);
-            return Term(true, row * terms + k, (i * terms + k) * columns + which.element % columns);
+            uint256 row = element / columns;
+            return (row * terms + k, (row / result.dim(m) * terms + k) * columns + element % columns);
         }
     }
 }

@@ -13,19 +13,19 @@ contract Contractions is ContractionRule {
     uint256 private constant CHUNK = 512;
     bytes8 private constant NOTHING = 0x8000000080000000;
 
-    function _modes() internal pure override returns (uint256) {
+    function _modes() internal pure virtual override returns (uint256) {
         return Cases.REPOPS_F32;
     }
 
-    function _size() internal pure override returns (uint256) {
+    function _size(bool) internal pure virtual override returns (uint256) {
         return NOTHING.length;
     }
 
-    function _begin() internal pure override returns (bytes memory) {
+    function _begin(bool) internal pure virtual override returns (bytes memory) {
         return abi.encodePacked(NOTHING);
     }
 
-    function _next(uint256 t, bytes calldata state) internal pure override returns (bytes memory) {
+    function _next(uint256 t, bytes calldata state) internal pure virtual override returns (bytes memory) {
         (uint256 total, uint256 chunk) = _before(t, state);
         return abi.encodePacked(uint32(total), uint32(chunk));
     }
@@ -33,6 +33,7 @@ contract Contractions is ContractionRule {
     function _next(uint256 t, bytes calldata state, uint256 a, uint256 b)
         internal
         pure
+        virtual
         override
         returns (bytes memory)
     {
@@ -45,6 +46,7 @@ contract Contractions is ContractionRule {
     function _element(uint8, bytes calldata state, Entry calldata, bool)
         internal
         pure
+        virtual
         override
         returns (uint256)
     {

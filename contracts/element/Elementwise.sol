@@ -54,7 +54,7 @@ contract Elementwise is Point {
     // ------------------------------------------------------------------ parts that depend on the arithmetic
 
     function _modes() internal pure virtual returns (uint256) {
-        return Cases.REPOPS_F32 | Cases.EXACT;
+        return Cases.ORDERED | Cases.EXACT;
     }
 
     /// @dev A comparison is 0 or 1.

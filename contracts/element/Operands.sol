@@ -22,7 +22,16 @@ library Operands {
         uint256 place,
         uint256 input,
         uint256 element
-    ) internal pure returns (uint256 bits) {
+    ) internal pure returns (uint256) {
+        return read(Specs.get(which.inputs, input).dtype(), opened, place, input, element);
+    }
+
+    /// @notice The same, for a caller that knows the input's dtype.
+    function read(uint8 dtype, Opened[] calldata opened, uint256 place, uint256 input, uint256 element)
+        internal
+        pure
+        returns (uint256 bits)
+    {
         // SAFETY: a case has at most 255 inputs, and positions are below 2^40.
         if (place >= opened.length) revert IRule.NotOpened(uint8(input), uint64(element));
         Opened calldata given = opened[place];
@@ -30,10 +39,12 @@ library Operands {
             revert IRule.NotOpened(uint8(input), uint64(element));
         }
         bits = given.bits;
-        uint8 dtype = Specs.get(which.inputs, input).dtype();
-        // NOTE: most operands are i64 or f32, so these come first.
+        // NOTE: most operands are i64, f32 or bf16, so these come first.
         if (dtype == Cases.I64) return bits;
         if (dtype == Cases.F32 && bits >> 32 == 0) return Float32.isNan(bits) ? Float32.NAN : bits;
+        if (dtype == Cases.BF16 && bits >> 16 == 0) {
+            return Float32.isNan(bits << 16) ? Float32.NAN >> 16 : bits;
+        }
         if (bits >> Values.width(dtype) != 0) revert NotOfDtype(given.input, given.element, given.bits);
         return Values.canonical(dtype, bits);
     }

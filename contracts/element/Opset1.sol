@@ -39,16 +39,19 @@ contract Opset1 is IOpset {
     IRule[FAMILIES] private _repopsF32;
     IRule[FAMILIES] private _exact;
     IRule[FAMILIES] private _rounded;
+    IRule[FAMILIES] private _tc16;
 
     /// @param repopsF32 The rules of repops-f32, in the order of the families. Zero where there is none.
     /// @param exact The rules of exact.
     /// @param rounded The rules of rounded-f64, for all its parameters.
+    /// @param tc16 The rules of tc16.
     constructor(
         IRule[FAMILIES] memory repopsF32,
         IRule[FAMILIES] memory exact,
-        IRule[FAMILIES] memory rounded
+        IRule[FAMILIES] memory rounded,
+        IRule[FAMILIES] memory tc16
     ) {
-        (_repopsF32, _exact, _rounded) = (repopsF32, exact, rounded);
+        (_repopsF32, _exact, _rounded, _tc16) = (repopsF32, exact, rounded, tc16);
     }
 
     /// @inheritdoc IOpset
@@ -58,6 +61,7 @@ contract Opset1 is IOpset {
             if (mode == Modes.REPOPS_F32) found = _repopsF32[family];
             if (mode == Modes.EXACT) found = _exact[family];
             if (Modes.rounded(mode)) found = _rounded[family];
+            if (mode == Modes.TC16) found = _tc16[family];
         }
         if (address(found) == address(0)) revert NoRule(op, mode);
     }

@@ -10,7 +10,7 @@ import {ReductionRule} from "./ReductionRule.sol";
 /// @notice Reductions in repops-f32: `sum` of f32 by lanes and blocks (LaneSum).
 contract Reductions is ReductionRule {
     function _modes() internal pure override returns (uint256) {
-        return Cases.REPOPS_F32;
+        return Cases.ORDERED;
     }
 
     function _size(uint256 items) internal pure override returns (uint256) {

@@ -11,7 +11,7 @@ import {RowsRule} from "./RowsRule.sol";
 /// @dev State of `scatter_add`: the sum so far, 4 bytes.
 contract Rows is RowsRule {
     function _modes() internal pure override returns (uint256) {
-        return Cases.REPOPS_F32;
+        return Cases.ORDERED;
     }
 
     function _size() internal pure override returns (uint256) {

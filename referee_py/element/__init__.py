@@ -12,6 +12,7 @@ chains    operators whose elements are many steps, with `lanes`
 sums      sums that no order changes, with `exact_sum`
 exact     the differences in the mode exact
 rounded   the differences in rounded-f64
+tensor    the differences in tc16
 modes     the rule of sums in each mode
 rules     the rule of each operator
 native    the same chains, computed natively

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from repops.host.chains import Sums
 
-from ..program.modes import Exact, Parts, RepopsF32, RoundedF64
+from ..program.modes import Exact, Parts, RepopsF32, RoundedF64, Tc16
 from .case import Case
 from .chains import Chain
 from .exact import exact_rule
 from .rounded import rounded_rule
+from .tensor import tensor_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,8 @@ class SumRule:
 
     rule: Callable[[Case], Chain | None]
     """Returns an element's chain, or None if the element is that of repops-f32 (`rules`)."""
-    sums: Sums
-    """State of a sum that the native chain keeps (`native`)."""
+    sums: Sums | None
+    """State of a sum that the native chain keeps (`native`); None if only `rule` walks the elements that it defines."""
 
 
 OF_MODES = Parts(
@@ -29,5 +30,6 @@ OF_MODES = Parts(
         RepopsF32: SumRule(lambda case: None, Sums.ORDERED),  # noqa: ARG005
         Exact: SumRule(exact_rule, Sums.EXACT),
         RoundedF64: SumRule(rounded_rule, Sums.LOGGED),
+        Tc16: SumRule(tensor_rule, None),
     }
 )

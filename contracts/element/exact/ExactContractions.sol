@@ -13,7 +13,7 @@ contract ExactContractions is ContractionRule {
         return Cases.EXACT;
     }
 
-    function _size() internal pure override returns (uint256) {
+    function _size(bool) internal pure override returns (uint256) {
         return ExactSums.BYTES;
     }
 

@@ -15,7 +15,7 @@ contract RoundedContractions is ContractionRule {
         return Cases.ROUNDED_F64;
     }
 
-    function _size() internal pure override returns (uint256) {
+    function _size(bool) internal pure override returns (uint256) {
         return RoundedSums.PRODUCTS_BYTES;
     }
 

@@ -11,15 +11,20 @@ from .arithmetic_mode import ArithmeticMode, UnknownMode
 from .exact import EXACT
 from .repops_f32 import REPOPS_F32
 from .rounded_f64 import RoundedF64, Rounding
+from .tc16 import TC16
 
 Part = TypeVar("Part")
 
 MODES: tuple[ArithmeticMode, ...] = (REPOPS_F32, EXACT, RoundedF64(Rounding()))
-"""The modes, each with its usual parameters, in the order of Opset1's constructor."""
+"""The modes that a job can have, each with its usual parameters."""
+JUDGED = (*MODES, TC16)
+"""The modes whose elements the court judges, in the order of Opset1's constructor. SAFETY: contracts and nodes refuse a
+job in a mode that is only here, as they refuse one in an unknown mode: not everything can compute it yet."""
 USUAL = REPOPS_F32
 """The mode of a program that asks for no other."""
 
 _BY_BYTE = {mode.byte: mode for usual in MODES for mode in usual.variants()}
+_JUDGED_BY_BYTE = {mode.byte: mode for usual in JUDGED for mode in usual.variants()}
 _BY_NAME = {mode.name: mode for mode in MODES}
 if [*_BY_NAME] != [*MODE_SUMMARIES]:
     raise TypeError(
@@ -32,7 +37,9 @@ def mode_of(byte: int) -> ArithmeticMode:
     found = _BY_BYTE.get(byte)
     if found is None:
         *first, last = (f"{mode.bytes_in_words} ({mode.name})" for mode in MODES)
-        raise UnknownVersion(f"arithmetic mode {byte}; this build implements {', '.join(first)} and {last}")
+        judged = _JUDGED_BY_BYTE.get(byte)
+        what = f"{byte}" if judged is None else f"{byte} ({judged.name}), which only the court knows yet"
+        raise UnknownVersion(f"arithmetic mode {what}; this build implements {', '.join(first)} and {last}")
     return found
 
 
@@ -52,7 +59,8 @@ def mode_named(name: str) -> ArithmeticMode:
 class Parts(Generic[Part]):
     """Parts that a package adds to each mode, by the class of the mode.
 
-    Raises TypeError where a mode has no part: a package that misses a new mode cannot be imported.
+    Raises TypeError where a mode of `MODES` has no part: a package that misses a new mode cannot be imported. A package
+    of the court also has parts for the others of `JUDGED`.
     """
 
     def __init__(self, parts: Mapping[type[ArithmeticMode], Part]) -> None:
@@ -61,5 +69,8 @@ class Parts(Generic[Part]):
         self._parts = dict(parts)
 
     def of(self, byte: int) -> Part:
-        """Return the part of the mode of a byte. Raises UnknownVersion for a byte that no mode has."""
+        """Return the part of the mode of a byte. Raises UnknownVersion for a byte that no mode has, or none here."""
+        judged = _JUDGED_BY_BYTE.get(byte)
+        if judged is not None and (part := self._parts.get(type(judged))) is not None:
+            return part
         return self._parts[type(mode_of(byte))]

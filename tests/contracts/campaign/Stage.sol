@@ -78,7 +78,7 @@ abstract contract Stage is Tiny {
     function _examiner() private returns (address) {
         address[10] memory rules;
         rules[9] = deploy("Sources.sol:Sources", "");
-        address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules, rules));
+        address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules, rules, rules));
         return deploy("Examiner.sol:Examiner", abi.encode(opset));
     }
 

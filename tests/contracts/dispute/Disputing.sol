@@ -74,7 +74,7 @@ abstract contract Disputing is Base {
     function _examiner() private returns (address) {
         address[10] memory rules;
         rules[5] = address(rule);
-        address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules, rules));
+        address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules, rules, rules));
         return deploy("Examiner.sol:Examiner", abi.encode(opset));
     }
 

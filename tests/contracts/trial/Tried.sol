@@ -56,7 +56,7 @@ abstract contract Tried is Base, ITrialClient {
         address[10] memory rules;
         rules[0] = deploy("Elementwise.sol:Elementwise", "");
         rules[4] = deploy("Reductions.sol:Reductions", "");
-        address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules, rules));
+        address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules, rules, rules));
         return deploy("Examiner.sol:Examiner", abi.encode(opset));
     }
 

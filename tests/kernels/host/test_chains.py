@@ -177,7 +177,7 @@ def test_refusals() -> None:
         Chain("sum", [x.T], attrs, 0)
     chain = Chain("sum", [x], attrs, 2)
     with pytest.raises(UnknownVersion):
-        native_chain(in_mode(cases_of("sum", [x], attrs, [0.0])[0], 3), [x])
+        native_chain(in_mode(cases_of("sum", [x], attrs, [0.0])[0], 4), [x])
     for start, stop in ((-1, 2), (3, 2), (0, 5)):
         with pytest.raises(ValueError, match="chain of 4"):
             chain.advance(bytes(24), start, stop)

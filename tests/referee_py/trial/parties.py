@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from repops import reference
-from repops.opset import Attrs, lookup
+from repops.opset import BF16, Arithmetic, Attrs, lookup
 from repops.tensors import canonical
 
 from referee_py.commit import NO_LOG, Record, tensor_hash
 from referee_py.commit.tensor import Array, dtype_of
 from referee_py.element import Case, scalar
 from referee_py.program import Operand, Structure, TensorType
-from referee_py.program.modes import EXACT, REPOPS_F32
+from referee_py.program.modes import EXACT, REPOPS_F32, TC16
 from referee_py.program.structure import Kind
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import digest_of_block, log_digest
@@ -22,6 +22,7 @@ from referee_py.rounding.truth import truth as truth_of
 from referee_py.trial import NO_BLOCK, LogBlock, NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
 from referee_py.trial.solver import Operator, plan
 from referee_py.walk.dispute import Dispute
+from tests.referee_py.element import tensor_reference
 from tests.support.planned import moves_of
 
 PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
@@ -42,6 +43,11 @@ def outputs_of(
         return reference.execute(name, inputs, attrs)
     if mode == EXACT.byte:
         return reference.execute_exact(name, inputs, attrs)
+    if mode == TC16.byte:
+        narrow = bool(inputs) and dtype_of(inputs[0]) == BF16
+        if narrow and lookup(name).arithmetic is Arithmetic.SUM:
+            return [tensor_reference.execute(name, inputs, attrs)]
+        return reference.execute(name, inputs, attrs)
     return truth_of(name, inputs, attrs, log, Rounding.of(mode))
 
 
@@ -61,13 +67,17 @@ def one_ulp(array: Array, element: int) -> Array:
 
 @dataclass
 class Liar(Operator):
-    """A side with a false element, and with false states after step ``turn``."""
+    """A side with a false element, and with false states after step ``turn``, in this byte."""
 
     turn: int = 0
+    byte: int = 0
 
     def states(self, case: Case, at: Sequence[int]) -> list[bytes]:
         true = super().states(case, at)
-        return [s if t <= self.turn else bytes([s[0] ^ 0x40, *s[1:]]) for t, s in zip(at, true, strict=True)]
+        return [s if t <= self.turn else self._false(s) for t, s in zip(at, true, strict=True)]
+
+    def _false(self, state: bytes) -> bytes:
+        return bytes([*state[: self.byte], state[self.byte] ^ 0x40, *state[self.byte + 1 :]])
 
 
 @dataclass

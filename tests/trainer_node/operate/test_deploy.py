@@ -9,7 +9,7 @@ from eth_account import Account
 from repops.opset import OPS
 
 from referee_py.errors import AssayError
-from referee_py.program.modes import EXACT, REPOPS_F32
+from referee_py.program.modes import EXACT, REPOPS_F32, TC16
 from referee_py.rounding import Rounding
 from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionManager, connect
 from trainer_node.chain.abi import load_artifact
@@ -74,7 +74,7 @@ def test_every_operator_has_the_rule_of_its_family(anvil, tmp_path: Path) -> Non
     )
     at = deployment.addresses
     opset = web3.eth.contract(at["Opset1"], abi=load_artifact("Opset1").abi)  # type: ignore[call-overload]
-    for mode, rules in zip((REPOPS_F32.byte, EXACT.byte, Rounding(26).mode), TABLES, strict=True):
+    for mode, rules in zip((REPOPS_F32.byte, EXACT.byte, Rounding(26).mode, TC16.byte), TABLES, strict=True):
         families = {at[name]: family for name, family in zip(rules, TABLES[0], strict=True)}
         found = {op.name: families[opset.functions.rule(op.id, mode).call()] for op in OPS}
         assert {name: found[name] for name in FAMILY_OF} == FAMILY_OF

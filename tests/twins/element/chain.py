@@ -114,11 +114,12 @@ class Rules:
         repops_f32: Sequence[str],
         exact: Sequence[str] = (NOWHERE,) * 10,
         rounded: Sequence[str] = (NOWHERE,) * 10,
+        tc16: Sequence[str] = (NOWHERE,) * 10,
     ) -> str:
         """Return the address of an Opset1 of these rules."""
         (sender, *_) = self._rpc("eth_accounts", [])
         code = load_artifact("Opset1").bytecode + abi.encode(
-            ["address[10]"] * 3, [repops_f32, exact, rounded]
+            ["address[10]"] * 4, [repops_f32, exact, rounded, tc16]
         )
         sent = self._rpc(
             "eth_sendTransaction", [{"from": sender, "data": "0x" + code.hex(), "gas": hex(10**7)}]

@@ -13,7 +13,7 @@ from referee_py.element import Case
 from referee_py.errors import InvalidEncoding
 from referee_py.program import TensorType
 from referee_py.program.attributes import decode_attributes, encode_attributes
-from referee_py.program.modes import EXACT, REPOPS_F32, mode_or_unknown
+from referee_py.program.modes import EXACT, REPOPS_F32, TC16, mode_or_unknown
 
 from .chain import Given, Tensor
 
@@ -23,7 +23,8 @@ MANY = 1 << 40
 def sound(given: Given) -> Case | None:
     """Return the twin's case, or None if the operator table refuses it."""
     op = BY_ID.get(given.op)
-    known = given.mode in (REPOPS_F32.byte, EXACT.byte) or mode_or_unknown(given.mode).follows_logs
+    plain = given.mode in (REPOPS_F32.byte, EXACT.byte, TC16.byte)
+    known = plain or mode_or_unknown(given.mode).follows_logs
     if op is None or not known or given.output >= len(given.outputs):
         return None
     try:
@@ -161,7 +162,7 @@ class Mutations:
         if kind == 0:
             return replace(given, output=int(self.random.choice((0, 1, 2, 255))))
         if kind == 1:
-            return replace(given, mode=int(self.random.choice((0, 1, 2, 3, 0x80, 0xFF))))
+            return replace(given, mode=int(self.random.choice((0, 1, 2, 3, 4, 0x80, 0xFF))))
         if kind == 2:
             return replace(given, op=int(self.random.choice((0, *BY_ID, 18, 83, 256, 65535))))
         return replace(given, element=self._number())

@@ -21,6 +21,7 @@ from .twin import whole
 
 NAMES = [op.name for op in OPS]
 EXACT = 2
+TC16 = 3
 ROUNDED = 0x80  # 26 bits
 each_arithmetic = pytest.mark.parametrize(
     "mode",
@@ -28,6 +29,7 @@ each_arithmetic = pytest.mark.parametrize(
         pytest.param(REPOPS_F32, id="repops"),
         pytest.param(EXACT, id="exact", marks=pytest.mark.slow),
         pytest.param(ROUNDED, id="rounded"),
+        pytest.param(TC16, id="tc16", marks=pytest.mark.slow),
     ],
 )
 NAMED = {
@@ -144,8 +146,8 @@ def check_places(one: OneStep, rules: Rules) -> None:
         if address != home:
             refused(lambda: rules.begin(one.given), "NotMine", op, mode)
     rules.of_operator[op, mode] = home
-    others = [other for other in (REPOPS_F32, EXACT, ROUNDED) if rules.rule(op, other) != home]
-    for wrong in (0, 3, 0x87, 0xFF, *others):
+    others = [other for other in (REPOPS_F32, EXACT, TC16, ROUNDED) if rules.rule(op, other) != home]
+    for wrong in (0, 4, 0x87, 0xFF, *others):
         other = replace(one.given, mode=wrong)
         rules.of_operator[op, wrong] = home
         for call in calls_of(rules, other, one):
@@ -182,9 +184,11 @@ def calls_of(rules: Rules, given: Given, one: OneStep) -> list[Callable[[], obje
         pytest.param(150, 1, id="quick"),
         pytest.param(60, EXACT, id="exact"),
         pytest.param(60, 0x9E, id="rounded"),
+        pytest.param(60, TC16, id="tc16"),
         pytest.param(1_500, 1, id="slow", marks=pytest.mark.slow),
         pytest.param(1_500, EXACT, id="slow-exact", marks=pytest.mark.slow),
         pytest.param(1_500, 0x80, id="slow-rounded", marks=pytest.mark.slow),
+        pytest.param(1_500, TC16, id="slow-tc16", marks=pytest.mark.slow),
     ],
 )
 def test_a_case_is_taken_if_and_only_if_the_operator_table_takes_it(

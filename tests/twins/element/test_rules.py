@@ -207,21 +207,24 @@ def test_every_nan_is_read_as_the_one_that_is_committed(bits: int, rules: Rules)
 
 
 def test_the_opset_names_the_family_of_each_operator(rules: Rules) -> None:
-    plain, exact, rounded = ([f"0x{kind}{i:039x}" for i in range(len(TABLES[0]))] for kind in (1, 2, 3))
-    opset = rules.deploy(plain, exact, rounded)
+    plain, exact, rounded, tc16 = (
+        [f"0x{kind}{i:039x}" for i in range(len(TABLES[0]))] for kind in (1, 2, 3, 4)
+    )
+    opset = rules.deploy(plain, exact, rounded, tc16)
     known = {op.id for op in OPS}
     for op in (*range(300), 2**16 - 1):
         if op in known:
             family = plain.index(rules.rule(op, 1, opset))
             assert rules.rule(op, 2, opset) == exact[family]
+            assert rules.rule(op, 3, opset) == tc16[family]
             assert rules.rule(op, 0x80, opset) == rules.rule(op, 0x9E, opset) == rounded[family]
             assert rules.rule(op) == rules.addresses[TABLES[0][family]]
         else:
             refused(partial(lambda op: rules.rule(op, 1, opset), op), "NoRule", op, 1)
-    for mode in (0, 3, 4, 0x7F, 0x87, 0xC0, 0xFF):
+    for mode in (0, 4, 0x7F, 0x87, 0xC0, 0xFF):
         refused(partial(lambda mode: rules.rule(1, mode, opset), mode), "NoRule", 1, mode)
     bare = rules.deploy(plain)
-    for mode in (2, 0x80):
+    for mode in (2, 3, 0x80):
         refused(partial(lambda mode: rules.rule(1, mode, bare), mode), "NoRule", 1, mode)
     (version,) = rules.calls([(opset, encode_call("version", [], []))])
     assert decode(["uint32"], version) == (OPSET_VERSION,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 from repops.opset import Attrs
@@ -12,7 +13,7 @@ from repops.opset import Attrs
 from referee_py.commit.tensor import Array
 from referee_py.element import evaluate, rule_of
 from referee_py.element.native import native_chain
-from referee_py.program.modes import EXACT, REPOPS_F32
+from referee_py.program.modes import EXACT, REPOPS_F32, TC16
 from referee_py.rounding import Log, Rounding
 from tests.referee_py.element.operands import cases_of, reader
 from tests.referee_py.rounding.logs import log_of
@@ -21,7 +22,7 @@ from tests.referee_py.trial.parties import Setting, one_ulp
 from .stand import Played, Stand
 
 ROUNDED = Rounding(32).mode
-MODES = {"repops-f32": REPOPS_F32.byte, "exact": EXACT.byte, "rounded-f64": ROUNDED}
+MODES = {"repops-f32": REPOPS_F32.byte, "exact": EXACT.byte, "tc16": TC16.byte, "rounded-f64": ROUNDED}
 SUM: Attrs = {"dims": (0,), "keepdim": 0}
 ROWS = {
     **{
@@ -35,7 +36,11 @@ ROWS = {
     "add, 512 x 2,048": ("add", ((512, 2048), (512, 2048)), REPOPS_F32.byte, 0),
     "exp, 64 x 64": ("exp", ((64, 64),), REPOPS_F32.byte, 0),
 }
-MAX_GAS = {"mm of 4,096 products, exact": 1_000_000}
+MAX_GAS = {
+    "mm of 4,096 products, exact": 1_000_000,
+    "mm of 4,096 products, tc16": 650_000,
+    "mm of 65,536 products, tc16": 950_000,
+}
 """Most gas of all transactions of a trial whose outputs are served."""
 MAX_JUDGE_GAS = 350_000
 
@@ -44,7 +49,8 @@ def dispute(name: str, shapes: Sequence[tuple[int, ...]], mode: int, entries: in
     """Return a dispute about the middle element, whose chain goes wrong in the middle. The block of the log that has
     the element has that many entries, for other elements."""
     rng = np.random.default_rng(entries)
-    inputs = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    dtype = ml_dtypes.bfloat16 if mode == TC16.byte else np.float32
+    inputs: list[Array] = [rng.standard_normal(shape).astype(np.float32).astype(dtype) for shape in shapes]
     attrs = SUM if name == "sum" else {}
     (case,) = (replace(case, mode=mode) for case in cases_of(name, inputs, attrs, (0.5,)))
     rule, size = rule_of(case), case.outputs[0].count
@@ -54,8 +60,8 @@ def dispute(name: str, shapes: Sequence[tuple[int, ...]], mode: int, entries: in
     else:
         bits = evaluate(case, reader(inputs))
     # NOTE: nobody looks at the other elements, which both sides state alike.
-    made: Array = np.zeros(case.shape, np.float32)
-    made.reshape(-1).view(np.uint32)[case.element] = bits
+    made: Array = np.zeros(case.shape, dtype)
+    made.reshape(-1).view(f"u{made.itemsize}")[case.element] = bits
     log: Log | None = None
     if entries:
         log = log_of(size, dict.fromkeys(range(case.element + 1, case.element + 1 + entries), True), {})

@@ -11,7 +11,7 @@ from repops.opset import OPS
 
 from referee_py.commit.tensor import dtype_of
 from referee_py.element import NO_ENTRY, Entry
-from referee_py.program.modes import EXACT, REPOPS_F32
+from referee_py.program.modes import EXACT, REPOPS_F32, TC16
 from referee_py.rounding import UP, Bounds, Rounding
 from tests.referee_py.trial import logged
 from tests.referee_py.trial.narrow import OPERATORS, narrow_call
@@ -26,6 +26,7 @@ ROUNDINGS = [Rounding(b, bounds) for b in (26, 32) for bounds in Bounds]
 MODES = {
     "repops-f32": REPOPS_F32.byte,
     "exact": EXACT.byte,
+    "tc16": TC16.byte,
     "rounded to 32 bits": Rounding(32).mode,
     "rounded to 26 bits": Rounding(26, Bounds.PROBABLE).mode,
 }
@@ -58,7 +59,9 @@ def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str, times:
         assert played == times, name
 
 
-@pytest.mark.parametrize("mode", [pytest.param(m, marks=[] if m == "exact" else [slow]) for m in MODES])
+@pytest.mark.parametrize(
+    "mode", [pytest.param(m, marks=[] if m in ("exact", "tc16") else [slow]) for m in MODES]
+)
 def test_one_wrong_element_of_bf16_loses(stand: Stand, mode: str) -> None:
     """Every operator that gives bf16; the honest party is either side."""
     rng = np.random.default_rng(6)

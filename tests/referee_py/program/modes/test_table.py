@@ -11,8 +11,10 @@ import pytest
 from referee_py.errors import InvalidInput, UnknownVersion
 from referee_py.program.modes import (
     EXACT,
+    JUDGED,
     MODES,
     REPOPS_F32,
+    TC16,
     USUAL,
     Bounds,
     Exact,
@@ -20,6 +22,7 @@ from referee_py.program.modes import (
     RepopsF32,
     RoundedF64,
     Rounding,
+    Tc16,
     UnknownMode,
     mode_named,
     mode_of,
@@ -45,7 +48,7 @@ def test_each_byte_has_the_mode_that_names_it() -> None:
     assert [mode_named(mode.name) for mode in MODES] == list(MODES) == [mode_of(mode.byte) for mode in MODES]
 
 
-@pytest.mark.parametrize("byte", [-1, 0, 3, 0x7F, 0x87, 0xA0, 0xFF, 0x101, 0x180])
+@pytest.mark.parametrize("byte", [-1, 0, 4, 0x7F, 0x87, 0xA0, 0xFF, 0x101, 0x180])
 def test_other_bytes_are_refused_and_nothing_follows_from_them(byte: int) -> None:
     with pytest.raises(UnknownVersion) as caught:
         mode_of(byte)
@@ -58,6 +61,21 @@ def test_other_bytes_are_refused_and_nothing_follows_from_them(byte: int) -> Non
     assert not unknown.follows_logs
     with pytest.raises(UnknownVersion, match=f"mode {byte};"):
         Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3}).of(byte)
+
+
+def test_a_mode_that_only_the_court_knows_can_be_judged_and_nothing_else() -> None:
+    assert [mode.byte for mode in JUDGED if mode not in MODES] == [TC16.byte] == [3]
+    with pytest.raises(UnknownVersion, match=r"mode 3 \(tc16\), which only the court knows yet; this build"):
+        mode_of(TC16.byte)
+    with pytest.raises(UnknownVersion, match="only the court"):
+        Terms.of(PROGRAM, 1, [1], TC16.byte)
+    with pytest.raises(KeyError):
+        mode_named("tc16")
+    assert isinstance(mode_or_unknown(TC16.byte), UnknownMode)
+    # What computes has no part for it; what judges has.
+    with pytest.raises(UnknownVersion, match="only the court"):
+        Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3}).of(TC16.byte)
+    assert Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3, Tc16: 4}).of(TC16.byte) == 4
 
 
 def test_terms_with_a_stranger_s_byte_can_be_asked() -> None:
