@@ -13,6 +13,7 @@
 #include "depthwise.h"
 #include "exact/exact_gemm.h"
 #include "gemm/gemm.h"
+#include "tensorcore/tc16_gemm.h"
 
 // How products are summed.
 typedef struct {
@@ -24,7 +25,7 @@ typedef struct {
 
 static const arithmetic binary32 = {gemm_run, 0, 0, 32}, binary64 = {gemm_run, 1, 0, 16},
                         of_bf16 = {gemm_run, 0, 1, 32}, exactly = {exact_gemm_run, 0, 0, 16},
-                        exactly_bf16 = {exact_gemm_run, 0, 1, 16};
+                        exactly_bf16 = {exact_gemm_run, 0, 1, 16}, by_blocks = {tc16_gemm_run, 0, 1, 64};
 
 typedef struct {
     int64_t n, g, c, f; // c and f of one group
@@ -102,6 +103,26 @@ static int64_t images_together(int64_t images, int64_t row, int64_t kernel, int6
 static int in_planes(const convolution *v, const arithmetic *how) {
     return v->c == 1 && v->f == 1 && v->r <= LONGEST && v->s <= LONGEST && how->run == gemm_run &&
            !how->binary64;
+}
+
+// In the mode tc16, make the channels of a tap (loop 1) the innermost loop, padded to whole blocks.
+static void turn(linear *f) {
+    const int64_t channels = f->stride[1];
+    f->stride[1] = f->stride[2], f->stride[2] = f->stride[3], f->stride[3] = channels;
+}
+static void turn_part(part *p) {
+    const int64_t channels = p->taps.size[1], padded = ceil_div(channels, TC16_TERMS) * TC16_TERMS;
+    p->taps = (loops){{1, p->taps.size[2], p->taps.size[3], channels}};
+    p->number.start *= padded;
+    p->number.stride[2] *= padded, p->number.stride[3] *= padded, p->number.stride[1] = 1;
+    turn(&p->number), turn(&p->b_tap), turn(&p->y_tap), turn(&p->x_tap);
+}
+static int run_turned(gemm *g, const arithmetic *how, call k) {
+    part all = {.taps = g->taps, .number = g->number, .b_tap = g->a_tap};
+    if (how->run == tc16_gemm_run) turn_part(&all);
+    g->taps = all.taps, g->number = all.number, g->a_tap = all.b_tap;
+    g->bf16 = output(k.sig, 0)->dtype == BF16;
+    return how->run(g, k.threads, k.isa);
 }
 
 static int forward(call k, const arithmetic *how) {

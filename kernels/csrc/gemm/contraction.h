@@ -51,6 +51,9 @@ typedef struct gemm {
     // The columns, in parts with at most `columns` of them.
     int64_t parts, columns;
     int filled; // C is -0 everywhere, the value of parts without taps
+    // In the mode tc16, where the terms that exist need not have successive numbers: those of `taps`. Factors
+    // are bf16; so is C, if `bf16` says so.
+    linear number;
     void (*find_part)(const void *context, int64_t i, part *p);
     const void *context;
 } gemm;

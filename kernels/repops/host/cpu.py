@@ -120,8 +120,13 @@ def prepare(
 ) -> CpuCall:
     """Prepare the part of a call that does not depend on its data, in the mode exact or repops-f32. Raise OpError."""
     call = call_of(name, inputs, attrs)
+    return prepare_kernel(call, kernel_name(call, exact))
+
+
+def prepare_kernel(call: Call, kernel_name: str) -> CpuCall:
+    """Prepare a checked call of that kernel."""
     signature = signature_words(call)
-    kernel = getattr(LIBRARY, f"repops_{kernel_name(call, exact)}")
+    kernel = getattr(LIBRARY, f"repops_{kernel_name}")
     kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
     tensors, address = len(call.inputs) + len(call.outputs), signature.ctypes.data
     pack = struct.Struct(f"{tensors}P").pack
@@ -180,6 +185,18 @@ def execute(
         if len(_plans) >= MAX_PLANS:
             _plans.clear()
         _plans[at] = plan
+    return run(plan, name, inputs, threads, isa, out)
+
+
+def run(
+    plan: CpuCall,
+    name: str,
+    inputs: Sequence[Array],
+    threads: int | None = None,
+    isa: int | None = None,
+    out: Sequence[Array] | None = None,
+) -> list[Array]:
+    """Run a prepared call. Raise OpError or MemoryError, as `execute` does."""
     if out is None:
         outputs = [allocate(*layout) for layout in plan.outputs]
     else:

@@ -1,0 +1,62 @@
+"""The mode `tc16` on the CPU (docs/opset.md, section 2): contractions of bf16 as chains of tensor-core blocks.
+
+The kernels are csrc/tensorcore/tc16_*.c. Everything else is that of the mode repops-f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from ..opset import BF16, F32, Arithmetic, Attrs, Spec, lookup
+from ..tensors import Array, call_of, freeze, specs_of
+from . import cpu
+from .cpu import Bound, CpuCall
+
+
+def is_chained(name: str, inputs: Sequence[Spec]) -> bool:
+    """Return whether an operator on inputs of these specs is defined by blocks: a contraction of bf16."""
+    return lookup(name).arithmetic is Arithmetic.SUM and inputs[0][0] == BF16
+
+
+def execute(
+    name: str,
+    inputs: Sequence[Array],
+    attrs: Attrs,
+    threads: int | None = None,
+    isa: int | None = None,
+    out: Sequence[Array] | None = None,
+) -> list[Array]:
+    """Apply one operator, as `cpu.execute` does. Raise OpError or MemoryError."""
+    specs = specs_of(name, inputs)
+    if not is_chained(name, specs):
+        return cpu.execute(name, inputs, attrs, threads, isa, out)
+    return cpu.run(_prepare(name, specs, freeze(attrs, name), False), name, inputs, threads, isa, out)
+
+
+def in_binary32(
+    name: str, inputs: Sequence[Array], attrs: Attrs, threads: int | None = None, isa: int | None = None
+) -> Array:
+    """Return a contraction of bf16 that is not rounded to bf16: f32. Raise OpError or MemoryError."""
+    plan = _prepare(name, specs_of(name, inputs), freeze(attrs, name), True)
+    (result,) = cpu.run(plan, name, inputs, threads, isa)
+    return result
+
+
+def bind(name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[int]) -> Bound:
+    """Bind an operator to fixed memory, as `cpu.bind` does. Raise OpError. SAFETY: nothing checks the addresses."""
+    if not is_chained(name, inputs):
+        return cpu.bind(name, inputs, attrs, addresses)
+    plan = _prepare(name, tuple(inputs), freeze(attrs, name), False)
+    return Bound(plan.kernel, plan.address, plan.pack(*addresses), plan)
+
+
+@lru_cache(maxsize=cpu.MAX_PLANS)
+def _prepare(
+    name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...], in_binary32: bool
+) -> CpuCall:
+    call = call_of(name, inputs, attrs)
+    if in_binary32:
+        call = call._replace(outputs=tuple((F32, shape) for _, shape in call.outputs))
+    return cpu.prepare_kernel(call, f"tc16_{name}")
