@@ -57,7 +57,16 @@ static int product_of(call c, int64_t batch, int bf16, contraction *run) {
                        c.isa);
         return 0;
     }
-    const product_shape s = {batch, m, k, n, {m * k, k, 1}, {k * n, n, 1}, {m * n, n, 1}, bf16, bf16, output(c.sig, 0)->dtype == BF16};
+    const product_shape s = {batch,
+                             m,
+                             k,
+                             n,
+                             {m * k, k, 1},
+                             {k * n, n, 1},
+                             {m * n, n, 1},
+                             bf16,
+                             bf16,
+                             output(c.sig, 0)->dtype == BF16};
     return multiply(&s, c.data[0], c.data[1], c.data[2], run, c.threads, c.isa);
 }
 

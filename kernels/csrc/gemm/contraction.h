@@ -29,8 +29,9 @@ typedef struct {
 
     // With an image, tap k of column n exists if 0 <= y(n) + y(k) < high and 0 <= x(n) + x(k) < wide.
     // Otherwise its place may be anywhere, even outside b, which has `b_size` elements.
-    // INVARIANT: x_tap depends on the innermost loop only, y_tap on the loop around it only.
-    // `far`: places outside the image may be so far away that their offset in b does not fit in 64 bits.
+    // INVARIANT: x_tap depends on the innermost loop only, y_tap on the loop around it only, unless tc16_turn
+    // has turned the loops. `far`: places outside the image may be so far away that their offset in b does
+    // not fit in 64 bits.
     int image, far;
     linear y_tap, x_tap, y_column, x_column;
 } part;

@@ -74,7 +74,8 @@ INLINE uint64_t overflowed(words a, words b, words sum) {
     return _mm512_movepi32_mask(_mm512_and_si512(_mm512_xor_si512(a, sum), _mm512_xor_si512(b, sum)));
 }
 INLINE uint64_t outside(words x, int32_t low, int32_t high) {
-    return _mm512_cmpgt_epu32_mask(_mm512_sub_epi32(x, _mm512_set1_epi32(low)), _mm512_set1_epi32(high - low));
+    return _mm512_cmpgt_epu32_mask(_mm512_sub_epi32(x, _mm512_set1_epi32(low)),
+                                   _mm512_set1_epi32(high - low));
 }
 INLINE void put(uint32_t *to, words x) {
     _mm512_storeu_si512(to, x);

@@ -43,7 +43,8 @@ static void add_accumulator(terms *t, uint32_t c) {
         t->nan |= size > TC16_INFINITE;
         t->infinities |= 1 << sign;
     } else if (size) {
-        add_term(t, sign, (int32_t)(fraction | (biased ? 1u << F32_FRACTION : 0)), (int)(biased ? biased : 1) - 127);
+        add_term(t, sign, (int32_t)(fraction | (biased ? 1u << F32_FRACTION : 0)),
+                 (int)(biased ? biased : 1) - 127);
     }
 }
 

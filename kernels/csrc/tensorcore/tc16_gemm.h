@@ -10,4 +10,10 @@
 // Return 1 if there is no memory.
 int tc16_gemm_run(const gemm *g, int threads, enum isa isa);
 
+// Give a part, and the rows of a contraction, the order of the mode: terms (c, r, s) in the loops 1, 2, 3,
+// which are numbered as in repops-f32, become (r, s, c), and each tap's channels have the numbers of whole
+// blocks.
+void tc16_turn(part *p);
+void tc16_turn_rows(gemm *g);
+
 #endif

@@ -1,9 +1,10 @@
 // The blocks of the mode tc16 with a column in each lane. A template: a file that includes it defines `words`
-// and `floats`, LANES numbers of 32 bits; `bytes`, 4 LANES of 8 bits; ISA(name), a name of the instruction set;
-// and these functions, in which a mask has a bit for each lane:
+// and `floats`, LANES numbers of 32 bits; `bytes`, 4 LANES of 8 bits; ISA(name), a name of the instruction
+// set; and these functions, in which a mask has a bit for each lane:
 //
 //     bytes load_bytes(const uint8_t *), all_bytes(const uint32_t *x) (four equal bytes, again and again),
-//           plus(bytes, bytes) (255 if it is more), least_of(bytes, bytes);   void put_bytes(uint8_t *, bytes)
+//           plus(bytes, bytes) (255 if it is more), least_of(bytes, bytes);   void put_bytes(uint8_t *,
+//           bytes)
 //     uint64_t equal(bytes, uint8_t), above(bytes, uint8_t)                    masks
 //     words load(const void *), widened(const uint8_t *), all_words(int32_t), add(words, words),
 //           less(words, words), most_of(words, words), biased(words) (the exponent field of binary32),
@@ -12,26 +13,28 @@
 //     void put(uint32_t *, words), put_some(uint32_t *, words, uint64_t mask)
 //
 // Of each block of a row or column, factors are kept in units of the power of two below the largest, together
-// with how many binades they are below it: 255 for what is no term. The distance of a product is the sum of two
-// such bytes. With E = the exponents of the two units, added, and d = the least distance, E - d is the largest
-// exponent of the products; top is that or the exponent of the accumulator, whichever is more. Then
+// with how many binades they are below it: 255 for what is no term. The distance of a product is the sum of
+// two such bytes. With E = the exponents of the two units, added, and d = the least distance, E - d is the
+// largest exponent of the products; top is that or the exponent of the accumulator, whichever is more. Then
 //
 //     sum = sum over k of trunc(a b 2^(E + 25 - top)) + trunc(acc 2^(25 - top)),   acc = RZ(sum) 2^(top - 25)
 //
 // in the environment TRUNCATING, in which a conversion to binary32 is the block's rounding.
 //
 // INVARIANT, why a lane that is not redone has the bits of the rule. A product of factors has 16 significant
-// bits and is between 2^-122 and 4, scales are powers of two: nothing is rounded before it is truncated. What is
-// flushed to zero is below 2^-126, less than a unit, and would be truncated. Sixteen terms are less than 63.6 times 2^25,
-// so only the addition of acc can leave 31 bits. Lanes are redone by the rule itself (tc16_block)
+// bits and is between 2^-122 and 4, scales are powers of two: nothing is rounded before it is truncated. What
+// is flushed to zero is below 2^-126, less than a unit, and would be truncated. Sixteen terms are less
+// than 63.6 times 2^25, so only the addition of acc can leave 31 bits. Lanes are redone by the rule itself
+// (tc16_block)
 //   - where a factor is infinite, NaN or subnormal (special);
 //   - where `top`, as a biased exponent, is not LOW to HIGH: then a unit could be below the smallest normal
-//     number, so that a result could be subnormal, or a result could be infinite. An accumulator that is subnormal is
-//     below the unit otherwise, one that is infinite or NaN has an exponent above HIGH;
+//     number, so that a result could be subnormal, or a result could be infinite. An accumulator that is
+//     subnormal is below the unit otherwise, one that is infinite or NaN has an exponent above HIGH;
 //   - where the sum overflows;
-//   - where d is above NEAR. Factors more than KEPT binades below the largest are 0 here, with a distance that
-//     is too small. As KEPT - NEAR is 26, such a factor's products are truncated to zero if d is at most NEAR, and
-//     if d is above it, so is the distance that was computed, as all others are too.
+//   - where d is above NEAR. Factors more than KEPT binades below the largest are 0 here, with a distance
+//   that
+//     is too small. As KEPT - NEAR is 26, such a factor's products are truncated to zero if d is at most
+//     NEAR, and if d is above it, so is the distance that was computed, as all others are too.
 // Where there is no product, nothing happens: the accumulator is the result.
 
 #include "tc16_kernel.h"
@@ -70,7 +73,8 @@ static inline __attribute__((always_inline)) uint32_t distance_of(uint32_t size,
     const uint32_t field = size >> 7, below = most - (field ? field : 1);
     return size == 0 || size >= BF16_INFINITE ? NO_TERM : below > KEPT ? BEYOND : below;
 }
-static inline __attribute__((always_inline)) uint32_t value_of(uint32_t code, uint32_t most, uint32_t distance) {
+static inline __attribute__((always_inline)) uint32_t value_of(uint32_t code, uint32_t most,
+                                                               uint32_t distance) {
     return distance > KEPT ? 0 : (code << 16) - (most << 23) + (BIAS << 23);
 }
 static inline __attribute__((always_inline)) uint32_t field_of(uint32_t size) {
@@ -113,7 +117,8 @@ static void prepare_columns(const uint16_t *codes, int64_t blocks, void *to) {
         for (int k = 0; k < TC16_TERMS; k++)
             for (int j = 0; j < WIDTH; j++) {
                 const uint32_t code = codes[k * WIDTH + j], size = code & BF16_SIZE;
-                const uint32_t distance = distance_of(size, most[j]), value = value_of(code, most[j], distance);
+                const uint32_t distance = distance_of(size, most[j]),
+                               value = value_of(code, most[j], distance);
                 special[j] |= is_special(size, distance);
                 block->distance[k][j] = (uint8_t)distance;
                 memcpy(&block->value[k][j], &value, sizeof value);
@@ -203,5 +208,5 @@ static void multiply(const tc16_product *p) {
     _mm_setcsr(saved);
 }
 
-const tc16_kernel ISA(tc16) = {WIDTH,        sizeof(row_block), sizeof(column_block), prepare_row,
-                               prepare_columns, multiply};
+const tc16_kernel ISA(tc16) = {WIDTH,       sizeof(row_block), sizeof(column_block),
+                               prepare_row, prepare_columns,   multiply};

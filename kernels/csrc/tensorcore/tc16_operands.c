@@ -44,8 +44,7 @@ static void gather_term(const void *from, const tc16_columns *c, int adjacent, c
                         uint16_t *to) {
     if (exists) {
         // NOTE: what does not exist may be far outside of b, so its address is not even read from.
-        for (int64_t j = 0; j < c->count; j++)
-            to[j] = exists[j] ? code_of(*at(from, c->b[j])) : ABSENT;
+        for (int64_t j = 0; j < c->count; j++) to[j] = exists[j] ? code_of(*at(from, c->b[j])) : ABSENT;
     } else if (adjacent) {
         const uint16_t *row = at(from, c->b[0]);
         for (int64_t j = 0; j < c->count; j++) to[j] = code_of(row[j]);
