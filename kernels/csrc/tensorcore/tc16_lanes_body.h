@@ -57,7 +57,7 @@ typedef struct {
     float value[TC16_TERMS];
     uint32_t distance[TC16_TERMS]; // the byte four times
     int32_t exponent;              // of the unit
-    int8_t some, special;          // there is a term; a factor is infinite, NaN or subnormal and near
+    int8_t some, special;          // a factor is not zero; one is infinite, NaN or subnormal and near
 } row_block;
 
 typedef struct {
@@ -193,10 +193,11 @@ static __attribute__((noinline)) void apply_all(const tc16_product *p) {
     const row_block *rows = p->rows;
     const column_block *columns = p->columns;
     for (int64_t t = 0; t < p->blocks; t++) {
-        if (!columns[t].some) continue;
+        const column_block *of = &columns[t];
         for (int64_t i = 0; i < p->height; i++) {
             const row_block *row = &rows[i * p->blocks + t];
-            if (row->some || columns[t].special) apply(p, i, t, row, &columns[t]);
+            // NOTE: a factor that is not finite makes NaN of zeros, which are no terms.
+            if ((row->some && of->some) || row->special || of->special) apply(p, i, t, row, of);
         }
     }
 }
