@@ -5,14 +5,21 @@ The kernels are csrc/tensorcore/tc16_*.c. Everything else is that of the mode re
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from ..opset import BF16, F32, Arithmetic, Attrs, Spec, lookup
 from ..tensors import Array, call_of, freeze, specs_of
 from . import cpu
 from .cpu import Bound, CpuCall
+from .library import LIBRARY
+
+TERMS = 16
+"""Products of a block."""
 
 
 def is_chained(name: str, inputs: Sequence[Spec]) -> bool:
@@ -42,6 +49,21 @@ def in_binary32(
     plan = _prepare(name, specs_of(name, inputs), freeze(attrs, name), True)
     (result,) = cpu.run(plan, name, inputs, threads, isa)
     return result
+
+
+def blocks(a: Array, b: Array, c: Array, isa: int | None = None) -> Array:
+    """Return the blocks of rows of 16 factors (uint16, bits of bf16) and accumulators (uint32, bits of binary32).
+
+    The kernels of contractions compute them. Raise MemoryError.
+    """
+    left, right = (np.ascontiguousarray(x, np.uint16).reshape(-1, TERMS) for x in (a, b))
+    before = np.ascontiguousarray(c, np.uint32).reshape(len(left))
+    after = np.empty_like(before)
+    places = [ctypes.c_void_p(array.ctypes.data) for array in (left, right, before, after)]
+    code = cpu.get_isa() if isa is None else isa
+    if LIBRARY.repops_tc16_blocks(ctypes.c_int64(len(left)), *places, code):
+        raise MemoryError("no memory for a kernel's working space")
+    return after
 
 
 def bind(name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[int]) -> Bound:

@@ -81,7 +81,7 @@ def block(a: Array, b: Array, c: Array) -> Array:
 
 
 def rounded(sign: Array, significand: Array, exponent: Array) -> Array:
-    """Return the sum of the terms that are not zero: each is cut, the sum is exact, the result is rounded toward zero."""
+    """Return the sum of the terms that are not zero, which are cut, rounded toward zero."""
     top = np.max(np.where(significand > 0, exponent, LEAST_EXPONENT), axis=-1)
     top = np.maximum(top, LEAST_EXPONENT)
     below = np.clip(top[..., None] - exponent, 0, 63)
