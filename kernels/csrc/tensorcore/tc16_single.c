@@ -31,7 +31,7 @@ static void range(void *context, int64_t begin, int64_t end) {
         memset(acc, 0, sizeof acc);
         gather(s->a + i * TC16_TERMS, 1, row);
         gather(s->b + i * TC16_TERMS, width, column + j);
-        acc[j] = s->c[i];
+        acc[j] = s->c[i] == UINT32_C(1) << 31 ? 0 : s->c[i]; // neither zero is a term
         s->kernel->prepare_row(row, 1, rows);
         s->kernel->prepare_columns(column, 1, columns);
         const tc16_product p = {1, 1, TC16_TERMS, row, column, rows, columns, acc};
