@@ -28,6 +28,7 @@ from benchmarks import (
     report,
     soak,
     steps,
+    tensor_core,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,6 +44,7 @@ SECTIONS = (
     "commitments",
     "exact",
     "exact-sums",
+    "tc16",
     "chains",
     "disputes",
     "gas",
@@ -79,6 +81,8 @@ def _measure(section: str, turns: int) -> report.Table:
             return exact.products(turns)
         case "exact-sums":
             return exact.sums(turns)
+        case "tc16":
+            return tensor_core.measure(turns)
         case "chains":
             return chains.measure()
         case "disputes":

@@ -9,8 +9,8 @@
 
 // Blocks of a chunk, for some rows and a panel of columns. Term k of row i has the code a[i * a_row + k], of
 // column j the code b[k * width + j]. `rows` and `columns` are what the kernel has prepared of these.
-// acc[i * width + j] are accumulators of binary32, as bits, to which the blocks are applied. None is -0: a chain
-// begins with +0, and no block gives -0. So where a block has no terms, the accumulator is the result.
+// acc[i * width + j] are accumulators of binary32, as bits, to which the blocks are applied. None is -0: a
+// chain begins with +0, and no block gives -0. So where a block has no terms, the accumulator is the result.
 typedef struct {
     int64_t height, blocks, a_row;
     const uint16_t *a, *b;
