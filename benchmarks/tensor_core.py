@@ -60,7 +60,7 @@ def measure(turns: int) -> Table:
     table = Table("tc16", ["product", "torch f32", "torch bf16", *ours])
     for name, operator, wide, attrs, terms in _cases():
         narrow = [x.astype(TYPE) for x in wide]
-        works = [
+        works: list[Work] = [
             _theirs(operator, wide, torch.float32),
             _theirs(operator, wide, torch.bfloat16),
             partial(cpu.execute, operator, wide, attrs),

@@ -60,16 +60,17 @@ def read(path: Path) -> Rows:
         words = line.split()
         if len(words) < 4:
             raise ValueError(f"{path}: {line!r} is not a row")
-        a, b, (c,), (d,) = (_number(word, 4 + 4 * (i > 1), path) for i, word in enumerate(words[-4:]))
-        if len(a) != len(b) or (found and len(a) != len(found[0][0])):
+        first, second, (c,), (d,) = (
+            _number(word, 4 + 4 * (i > 1), path) for i, word in enumerate(words[-4:])
+        )
+        if len(first) != len(second) or (found and len(first) != len(found[0][0])):
             raise ValueError(f"{path}: rows differ in their number of products")
-        found.append((a, b, c, d))
+        found.append((first, second, c, d))
     if not found:
         raise ValueError(f"{path} has no rows")
-    a, b, c, d = zip(*found, strict=True)
-    return Rows(
-        np.array(a, np.uint16), np.array(b, np.uint16), np.array(c, np.uint32), np.array(d, np.uint32)
-    )
+    left, right, before, after = zip(*found, strict=True)
+    a, b = (np.array(bits, np.uint16) for bits in (left, right))
+    return Rows(a, b, np.array(before, np.uint32), np.array(after, np.uint32))
 
 
 def wrong(rule: Rule, rows: Rows) -> int:

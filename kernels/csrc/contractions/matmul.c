@@ -106,6 +106,10 @@ static int product_of_views(const product_words *w, void *const *data, contracti
 REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int threads, int isa) {
     return product_of_views(w, data, gemm_run, threads, isa);
 }
+// Of bf16; C may be binary32.
+REPOPS_EXPORT int repops_tc16_product(const product_words *w, void *const *data, int threads, int isa) {
+    return product_of_views(w, data, tc16_gemm_run, threads, isa);
+}
 REPOPS_EXPORT int repops_exact_product(const product_words *w, void *const *data, int threads, int isa) {
     return product_of_views(w, data, exact_gemm_run, threads, isa);
 }

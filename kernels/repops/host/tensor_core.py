@@ -12,19 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ..opset import BF16, F32, Arithmetic, Attrs, Spec, lookup
+from ..opset import BF16, F32, Attrs, DtypeError, Spec
+from ..sums import SumMode
 from ..tensors import Array, call_of, freeze, specs_of
 from . import cpu
-from .cpu import Bound, CpuCall
+from .cpu import CpuCall
 from .library import LIBRARY
 
 TERMS = 16
 """Products of a block."""
-
-
-def is_chained(name: str, inputs: Sequence[Spec]) -> bool:
-    """Return whether an operator on inputs of these specs is defined by blocks: a contraction of bf16."""
-    return lookup(name).arithmetic is Arithmetic.SUM and inputs[0][0] == BF16
 
 
 def execute(
@@ -36,17 +32,14 @@ def execute(
     out: Sequence[Array] | None = None,
 ) -> list[Array]:
     """Apply one operator, as `cpu.execute` does. Raise OpError or MemoryError."""
-    specs = specs_of(name, inputs)
-    if not is_chained(name, specs):
-        return cpu.execute(name, inputs, attrs, threads, isa, out)
-    return cpu.run(_prepare(name, specs, freeze(attrs, name), False), name, inputs, threads, isa, out)
+    return cpu.execute(name, inputs, attrs, threads, isa, out, SumMode.TC16)
 
 
 def in_binary32(
     name: str, inputs: Sequence[Array], attrs: Attrs, threads: int | None = None, isa: int | None = None
 ) -> Array:
     """Return a contraction of bf16 that is not rounded to bf16: f32. Raise OpError or MemoryError."""
-    plan = _prepare(name, specs_of(name, inputs), freeze(attrs, name), True)
+    plan = _in_binary32(name, specs_of(name, inputs), freeze(attrs, name))
     (result,) = cpu.run(plan, name, inputs, threads, isa)
     return result
 
@@ -66,19 +59,10 @@ def blocks(a: Array, b: Array, c: Array, isa: int | None = None) -> Array:
     return after
 
 
-def bind(name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[int]) -> Bound:
-    """Bind an operator to fixed memory, as `cpu.bind` does. Raise OpError. SAFETY: nothing checks the addresses."""
-    if not is_chained(name, inputs):
-        return cpu.bind(name, inputs, attrs, addresses)
-    plan = _prepare(name, tuple(inputs), freeze(attrs, name), False)
-    return Bound(plan.kernel, plan.address, plan.pack(*addresses), plan)
-
-
 @lru_cache(maxsize=cpu.MAX_PLANS)
-def _prepare(
-    name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...], in_binary32: bool
-) -> CpuCall:
+def _in_binary32(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> CpuCall:
     call = call_of(name, inputs, attrs)
-    if in_binary32:
-        call = call._replace(outputs=tuple((F32, shape) for _, shape in call.outputs))
-    return cpu.prepare_kernel(call, f"tc16_{name}")
+    if call.inputs[0][0] != BF16:
+        raise DtypeError(f"{name}: factors are not bf16", got=call.inputs[0][0].name)
+    wide = call._replace(outputs=tuple((F32, shape) for _, shape in call.outputs))
+    return cpu.prepare_kernel(wide, cpu.kernel_name(call, SumMode.TC16))

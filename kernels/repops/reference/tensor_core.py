@@ -139,36 +139,34 @@ def chain_of_windows(shape: Shape, length: int, tap: Tap, window: int) -> Array:
 
 
 def _in_windows(operator: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the operator on an image and w, or dy and w, in the order of the mode."""
+    """Return the operator on an image and w, or dy and w, which sums by `chain_of_windows` instead of `chain`."""
 
     def apply(a: Array, w: Array, total: Total, **attrs: Any) -> Array:
-        ordered = partial(total, window=w.shape[2] * w.shape[3]) if total is chain_of_windows else total
-        return operator(a, w, ordered, **attrs)
+        windows = partial(chain_of_windows, window=w.shape[2] * w.shape[3])
+        return operator(a, w, windows if total is chain else total, **attrs)
 
     return apply
 
 
-_OPERATORS: dict[str, tuple[Callable[..., Array], Total]] = {
-    "mm": (contract.mm, chain),
-    "bmm": (contract.bmm, chain),
-    "conv2d": (_in_windows(contract.conv2d), chain_of_windows),
-    "conv2d_input_grad": (_in_windows(contract.conv2d_input_grad), chain_of_windows),
-    "conv2d_weight_grad": (contract.conv2d_weight_grad, chain),
+_OPERATORS: dict[str, Callable[..., Array]] = {
+    "mm": contract.mm,
+    "bmm": contract.bmm,
+    "conv2d": _in_windows(contract.conv2d),
+    "conv2d_input_grad": _in_windows(contract.conv2d_input_grad),
+    "conv2d_weight_grad": contract.conv2d_weight_grad,
 }
-"""Each contraction of bf16, and the order of its terms."""
 
 
-def _total_of(total: Total) -> Callable[[Dtype], Total]:
-    return lambda dtype: total if dtype == BF16 else contract.contract
+def _total(dtype: Dtype) -> Total:
+    return chain if dtype == BF16 else contract.contract
 
 
 IMPLEMENTATION: dict[str, Callable[..., Array]] = {
-    name: contract.contraction(operator, _total_of(total)) for name, (operator, total) in _OPERATORS.items()
+    name: contract.contraction(operator, _total) for name, operator in _OPERATORS.items()
 }
 """The operators that differ from repops-f32 if their factors are bf16."""
 
 
 def in_binary32(name: str, a: Array, b: Array, **attrs: Any) -> Array:
     """Return a contraction of bf16 that is not rounded to bf16: f32."""
-    operator, total = _OPERATORS[name]
-    return np.ascontiguousarray(operator(from_bf16(a), from_bf16(b), total, **attrs))
+    return np.ascontiguousarray(_OPERATORS[name](from_bf16(a), from_bf16(b), chain, **attrs))

@@ -11,15 +11,20 @@ from .arithmetic_mode import ArithmeticMode, UnknownMode
 from .exact import EXACT
 from .repops_f32 import REPOPS_F32
 from .rounded_f64 import RoundedF64, Rounding
+from .tc16 import TC16
 
 Part = TypeVar("Part")
 
 MODES: tuple[ArithmeticMode, ...] = (REPOPS_F32, EXACT, RoundedF64(Rounding()))
 """The modes, each with its usual parameters, in the order of Opset1's constructor."""
+UNFINISHED: tuple[ArithmeticMode, ...] = (TC16,)
+"""Modes in which a run can be computed, but no contract judges it. SAFETY: `mode_of` refuses them, by which everything
+refuses that stakes, posts or vouches for a run; no flag names one."""
 USUAL = REPOPS_F32
 """The mode of a program that asks for no other."""
 
 _BY_BYTE = {mode.byte: mode for usual in MODES for mode in usual.variants()}
+_UNFINISHED = {mode.byte: mode for mode in UNFINISHED}
 _BY_NAME = {mode.name: mode for mode in MODES}
 if [*_BY_NAME] != [*MODE_SUMMARIES]:
     raise TypeError(
@@ -32,8 +37,18 @@ def mode_of(byte: int) -> ArithmeticMode:
     found = _BY_BYTE.get(byte)
     if found is None:
         *first, last = (f"{mode.bytes_in_words} ({mode.name})" for mode in MODES)
-        raise UnknownVersion(f"arithmetic mode {byte}; this build implements {', '.join(first)} and {last}")
+        known = f"this build implements {', '.join(first)} and {last}"
+        if mode := _UNFINISHED.get(byte):
+            raise UnknownVersion(
+                f"arithmetic mode {byte} ({mode.name}) is not finished: nothing can be staked in it; {known}"
+            )
+        raise UnknownVersion(f"arithmetic mode {byte}; {known}")
     return found
+
+
+def computed_mode_of(byte: int) -> ArithmeticMode:
+    """Return the mode of a byte in which a run can be computed, finished or not. Raises UnknownVersion for others."""
+    return _UNFINISHED.get(byte) or mode_of(byte)
 
 
 def mode_or_unknown(byte: int) -> ArithmeticMode:

@@ -13,6 +13,8 @@ from referee_py.program.modes import (
     EXACT,
     MODES,
     REPOPS_F32,
+    TC16,
+    UNFINISHED,
     USUAL,
     Bounds,
     Exact,
@@ -21,6 +23,7 @@ from referee_py.program.modes import (
     RoundedF64,
     Rounding,
     UnknownMode,
+    computed_mode_of,
     mode_named,
     mode_of,
     mode_or_unknown,
@@ -45,7 +48,7 @@ def test_each_byte_has_the_mode_that_names_it() -> None:
     assert [mode_named(mode.name) for mode in MODES] == list(MODES) == [mode_of(mode.byte) for mode in MODES]
 
 
-@pytest.mark.parametrize("byte", [-1, 0, 3, 0x7F, 0x87, 0xA0, 0xFF, 0x101, 0x180])
+@pytest.mark.parametrize("byte", [-1, 0, 4, 0x7F, 0x87, 0xA0, 0xFF, 0x101, 0x180])
 def test_other_bytes_are_refused_and_nothing_follows_from_them(byte: int) -> None:
     with pytest.raises(UnknownVersion) as caught:
         mode_of(byte)
@@ -58,6 +61,30 @@ def test_other_bytes_are_refused_and_nothing_follows_from_them(byte: int) -> Non
     assert not unknown.follows_logs
     with pytest.raises(UnknownVersion, match=f"mode {byte};"):
         Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3}).of(byte)
+
+
+def test_an_unfinished_mode_is_computed_and_nothing_is_staked_in_it() -> None:
+    assert UNFINISHED == (TC16,)
+    assert computed_mode_of(TC16.byte) == TC16
+    assert [computed_mode_of(mode.byte) for mode in MODES] == list(MODES)
+    refused = r"arithmetic mode 3 \(tc16\) is not finished: nothing can be staked in it"
+    for asked in (mode_of, Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3}).of):
+        with pytest.raises(UnknownVersion, match=refused):
+            asked(TC16.byte)
+    assert isinstance(mode_or_unknown(TC16.byte), UnknownMode)
+    with pytest.raises(KeyError):
+        mode_named(TC16.name)
+    with pytest.raises(UnknownVersion, match="arithmetic mode 4"):
+        computed_mode_of(4)
+
+
+def test_terms_in_an_unfinished_mode_are_refused() -> None:
+    """A run has such terms; whoever posts a job, stakes in one or takes one asks `check`."""
+    refused = r"arithmetic mode 3 \(tc16\) is not finished"
+    with pytest.raises(UnknownVersion, match=refused):
+        Terms.of(PROGRAM, 1, [1], TC16.byte)
+    with pytest.raises(UnknownVersion, match=refused):
+        Terms.of(PROGRAM, 1, [1], TC16.byte, unfinished=True).check(PROGRAM)
 
 
 def test_terms_with_a_stranger_s_byte_can_be_asked() -> None:

@@ -1,0 +1,21 @@
+"""The mode tc16: contractions of bf16 in blocks of 16 terms, as tensor cores add (docs/opset.md, section 2)."""
+
+from __future__ import annotations
+
+from .arithmetic_mode import ArithmeticMode
+
+
+class Tc16(ArithmeticMode):
+    """As repops-f32 but for contractions of bf16. On a processor, factors that are subnormal or not finite take long:
+    data can make a later step slower than the first."""
+
+    name = "tc16"
+    rule_contracts = ()  # none judges it yet (`UNFINISHED`)
+    data_slows_sums = True
+
+    @property
+    def byte(self) -> int:
+        return 3
+
+
+TC16 = Tc16()
