@@ -7,6 +7,7 @@ composites       fused expressions
 peak             matrix products against the peak of the processor
 exact            the mode exact, torch and repops-f32
 eager            a training step of eager torch
+tensor_core      the mode tc16 on a processor, beside the other modes and torch
 steps            a training step against eager torch, and the extra time of a commitment
 models           steps of full-size models (recipes); their peak memory (peak_memory)
 modes            a step in each mode

@@ -204,6 +204,6 @@ def _root(name: str, exact: bool, isa: str, threads: int) -> str:
 def root_of(name: str, exact: bool) -> str:
     """Return the run root of a few steps."""
     bundle = build(replace(RECIPES[name](ROOT_STEPS), autocast=torch.bfloat16))
-    backend = repops.backend("cpu", exact=exact)
+    backend = repops.backend("cpu", repops.SumMode.of(exact))
     run = Run(bundle.program, bundle.constants, bundle.initial, ROOT_STEPS, (1,), backend)
     return run.commit_run().root.hex()

@@ -17,6 +17,7 @@ from repops.backends import Backend, backend
 from repops.calls import random_call
 from repops.host import cpu
 from repops.opset import OPS
+from repops.sums import SumMode
 from repops.tensors import Array, canonical, spec_of
 
 from tests.kernels.cuda.calls import every_call, hard_products, normal, rounded
@@ -77,17 +78,17 @@ def on_gpu(exact: bool = False) -> Backend:
     """Return the cuda backend of a mode with numpy arrays as inputs and outputs."""
     from repops.cuda import executor
 
-    execute: Callable[..., list[Any]] = backend("cuda", exact).execute
+    execute: Callable[..., list[Any]] = backend("cuda", SumMode.of(exact)).execute
 
     def run(name: str, inputs: Sequence[Array], attrs: Any) -> list[Array]:
         return [executor.get(output) for output in execute(name, list(map(executor.put, inputs)), attrs)]
 
-    return Backend("cuda", run, exact)
+    return Backend("cuda", run, SumMode.of(exact))
 
 
 def same_digests(executor: Backend) -> int:
     """Compare the self-test digest of every operator, in the order of the table."""
-    here, comparison = backend("cpu", executor.exact), _Comparison()
+    here, comparison = backend("cpu", executor.sums), _Comparison()
     for op in OPS:
         what = f"self-test of {op.name} (id {op.id})"
         got = comparison.result(op.name, what, partial(selftest.digest, executor, op.name))
@@ -141,7 +142,7 @@ def random_calls(seeds: int) -> Iterator[Call]:
 
 def same_results(executor: Backend, calls: Iterable[Call]) -> int:
     """Compare with the C kernels, call by call."""
-    count, here, comparison = 0, backend("cpu", executor.exact), _Comparison()
+    count, here, comparison = 0, backend("cpu", executor.sums), _Comparison()
     for name, inputs, attrs in calls:
         count += 1
         what = f"{name} of {[array.shape for array in inputs]} with {attrs}"
@@ -252,7 +253,7 @@ def fused_expressions_agree() -> int:
         got = comparison.result(name, what, partial(fused, expression, inputs, exact))
         if got is None:
             continue
-        want = evaluate(expression, partial(cpu.execute, exact=exact), inputs)
+        want = evaluate(expression, partial(cpu.execute, sums=SumMode.of(exact)), inputs)
         for index, (a, b) in enumerate(zip(got, want, strict=True)):
             if (differing := _differences(canonical(a), canonical(b))).size:
                 comparison.differs(name, f"{what}: output {index}: {differing.size} of {a.size} differ")

@@ -8,6 +8,7 @@ from typing import Any
 from repops.backends import Backend
 from repops.cuda import executor
 from repops.cuda.plans import plan_for
+from repops.sums import SumMode
 from repops.tensors import Array, call_of, freeze
 
 BY_BYTES, BY_F64 = 1, 1 << 62
@@ -36,4 +37,4 @@ def on_gpu_by(least_by_bytes: int) -> Backend:
         compute()
         return [executor.get(output) for output in outputs]
 
-    return Backend("cuda", run, True)
+    return Backend("cuda", run, SumMode.EXACT)

@@ -42,7 +42,7 @@ def same_roots(names: tuple[str, ...], backend: Backend, machine: Machine) -> in
     found: dict[str, list[str]] = {}
     for name in names:
         _, bundle = _built(name)
-        cpu = repops.backend("cpu", backend.exact)
+        cpu = repops.backend("cpu", backend.sums)
         here = _run(bundle, FastExecutor(bundle.program, bundle.constants, cpu))
         there = _run(bundle, FastExecutor(bundle.program, bundle.constants, backend, machine=machine))
         for (what, a), (_, b) in zip(here, there, strict=True):
@@ -95,7 +95,7 @@ def _ours(bundle: Bundle, exact: bool) -> Callable[[], object]:
     """Return a function that takes the next step on the GPU in a mode."""
     from referee_py.compiled import Cuda
 
-    backend, machine = repops.backend("cuda", exact), Cuda(exact=exact)
+    backend, machine = repops.backend("cuda", repops.SumMode.of(exact)), Cuda(exact=exact)
     executor = FastExecutor(bundle.program, bundle.constants, backend, machine=machine)
     state = State.of(0, bundle.initial)
 

@@ -31,7 +31,7 @@ MODELS = ("gpt2-small", "resnet50")
 WARM_UP = 2
 KINDS: dict[str, Callable[[], Backend]] = {
     "repops-f32": lambda: repops.backend("cpu"),
-    "exact": lambda: repops.backend("cpu", exact=True),
+    "exact": lambda: repops.backend("cpu", repops.SumMode.EXACT),
     "rounded-f64": lambda: Rounded(Rounding(), MemoryLogs(), evaluator_of("torch")),
 }
 

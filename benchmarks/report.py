@@ -52,12 +52,14 @@ def machine() -> str:
     import torch
 
     names = re.findall(r"^model name\s*: (.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    kinds = re.findall(r"^(?:cpu family|model)\s*: (.*)$", _read("/proc/cpuinfo"), re.MULTILINE)[:2]
+    kind = " family {} model {}".format(*kinds) if len(kinds) == 2 else ""
     virtual = (
         " (virtual machine)" if re.search(r"^flags.*\bhypervisor\b", _read("/proc/cpuinfo"), re.M) else ""
     )
     cores = len(os.sched_getaffinity(0))
     return (
-        f"{names[0] if names else platform.processor()}{virtual}, {cores} cores, {ISA_NAMES[cpu._isa]} kernels; "
+        f"{names[0] if names else platform.processor()}{kind}{virtual}, {cores} cores, {ISA_NAMES[cpu._isa]} kernels; "
         f"torch {torch.__version__} ({torch.backends.cpu.get_cpu_capability()}), Python {platform.python_version()}"
     )
 

@@ -37,6 +37,7 @@ from benchmarks import (
     rounding_sums,
     soak,
     steps,
+    tensor_core,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,6 +90,7 @@ SECTIONS = {
     "commitments": Section(lambda o: commitments.measure(o.turns), usual=True),
     "exact": Section(lambda o: exact.products(o.turns)),
     "exact-sums": Section(lambda o: exact.sums(o.turns)),
+    "tc16": Section(lambda o: tensor_core.measure(o.turns)),
     "chains": Section(lambda _: chains.measure()),
     "disputes": Section(lambda _: disputes.measure(BUILD / "bench")),
     "gas": Section(lambda _: disputes.moves(), usual=True, on_machine=False),

@@ -8,6 +8,7 @@
     f64        binary64 kernels for the mode rounded-f64: not operators
     tensors    which arrays count as tensors; `canonical` for commitments
     backends   the executors by name
+    sums       the modes, which differ in how sums are computed
     torch      operators and composites for eager PyTorch, with autograd: `import repops.torch`
     calls      pseudo-random calls of every operator
     selftest   digests of these calls: `python -m repops.selftest` compares this machine with the reference
@@ -35,12 +36,14 @@ from numpy import ndarray
 from . import opset, reference
 from .backends import Backend, backend
 from .opset import OPSET_VERSION, Attrs, OpError
+from .sums import SumMode
 from .tensors import canonical
 
 __all__ = [
     "OPSET_VERSION",
     "Backend",
     "OpError",
+    "SumMode",
     "backend",
     "canonical",
     "get_num_threads",

@@ -13,12 +13,14 @@ import torch
 from . import opset, reference
 from .backends import Backend, backend
 from .opset import OPSET_VERSION, OpError
+from .sums import SumMode
 from .tensors import canonical
 
 __all__ = [
     "OPSET_VERSION",
     "Backend",
     "OpError",
+    "SumMode",
     "backend",
     "canonical",
     "get_num_threads",

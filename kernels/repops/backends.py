@@ -8,6 +8,7 @@ from functools import partial
 
 from . import reference
 from .opset import Attrs
+from .sums import SumMode
 from .tensors import Array
 
 
@@ -18,28 +19,38 @@ class Backend:
 
     name: str
     execute: Callable[[str, Sequence[Array], Attrs], list[Array]]
-    exact: bool = False
-    """True if the mode is exact; else it is repops-f32."""
+    sums: SumMode = SumMode.REPOPS_F32
+    """The mode."""
 
 
-def backend(name: str, exact: bool = False) -> Backend:
-    """Return the executor "cpu" (C kernels), "cuda" (GPU tensors) or "reference" (slow Python), in the mode repops-f32
-    or exact. Raise ValueError for another name, or CudaUnavailable."""
-    return Backend(name, _executor(name, exact), exact)
+def backend(name: str, sums: SumMode = SumMode.REPOPS_F32) -> Backend:
+    """Return the executor "cpu" (C kernels), "cuda" (GPU tensors) or "reference" (slow Python) of a mode.
+
+    Raise ValueError for another name and for a mode that the executor lacks, or CudaUnavailable.
+    """
+    return Backend(name, _executor(name, sums), sums)
 
 
-def _executor(name: str, exact: bool) -> Callable[..., list[Array]]:
+_REFERENCES = {
+    SumMode.REPOPS_F32: reference.execute,
+    SumMode.EXACT: reference.execute_exact,
+    SumMode.TC16: reference.execute_tc16,
+}
+
+
+def _executor(name: str, sums: SumMode) -> Callable[..., list[Array]]:
     if name == "reference":
-        return reference.execute_exact if exact else reference.execute
+        return _REFERENCES[sums]
     if name == "cpu":
-        # NOTE: these load the shared library, which the reference does not need.
+        # NOTE: this loads the shared library, which the reference does not need.
         from .host import cpu
-        from .host import exact as sums
 
-        return sums.execute if exact else cpu.execute
+        return cpu.execute if sums is SumMode.REPOPS_F32 else partial(cpu.execute, sums=sums)
     if name == "cuda":
+        if sums is SumMode.TC16:
+            raise ValueError("there are no kernels of the mode tc16 for a GPU")
         from . import cuda
 
         cuda.require()
-        return partial(cuda.execute, exact=True) if exact else cuda.execute
+        return partial(cuda.execute, exact=True) if sums is SumMode.EXACT else cuda.execute
     raise ValueError(f"no backend called {name!r}")

@@ -1,8 +1,8 @@
 """Check that this machine's kernels give the bits of the specification: `python -m repops.selftest`.
 
-Prints a digest of pseudo-random calls for each operator, and a second one where the mode exact differs. Compares them
-with selftest.txt, which the reference executor wrote. If an operator differs, names the first one and exits with status
-1. Equal lines on two machines mean equal bits.
+Prints a digest of pseudo-random calls for each operator, and others where the modes exact and tc16 differ. Compares
+them with selftest.txt, which the reference executor wrote. If an operator differs, names the first one and exits with
+status 1. Equal lines on two machines mean equal bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from .backends import Backend, backend
 from .calls import MAKERS, random_call
-from .opset import OPS, Arithmetic
+from .opset import OPS, Arithmetic, Op
+from .sums import SumMode
 from .tensors import canonical
 
 __all__ = ["GOLDEN", "MAKERS", "digest", "golden", "main", "random_call"]
@@ -28,8 +29,8 @@ HEADER = "# Digests of the reference executor: python -m repops.selftest --backe
 # Calls of each operator in a digest: the small ones meet edge cases, the long ones chunks, blocks and threads.
 SEEDS, LONG_SEEDS = 40, 10
 
-Executors = Callable[[bool], Backend]
-"""Returns the executor for the mode exact, or else for repops-f32."""
+Executors = Callable[[SumMode], Backend]
+"""Returns the executor for a mode."""
 
 
 class Line(NamedTuple):
@@ -37,17 +38,25 @@ class Line(NamedTuple):
 
     id: int
     operator: str
-    exact: bool
+    sums: SumMode
 
     @property
     def name(self) -> str:
-        return f"exact_{self.operator}" if self.exact else self.operator
+        return self.operator if self.sums is SumMode.REPOPS_F32 else f"{self.sums}_{self.operator}"
 
 
-def lines(exact: bool = True) -> list[Line]:
-    """Return all lines; those of the mode exact, which come last, only if wanted."""
-    usual = [Line(op.id, op.name, False) for op in OPS]
-    return usual + [Line(op.id, op.name, True) for op in OPS if exact and op.arithmetic is Arithmetic.SUM]
+CONTRACTIONS = ("mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad")
+
+
+def lines(modes: Sequence[SumMode] = tuple(SumMode)) -> list[Line]:
+    """Return all lines of these modes: those of repops-f32 first, and in other modes the operators that differ."""
+    return [Line(op.id, op.name, sums) for sums in modes for op in OPS if _differs(op, sums)]
+
+
+def _differs(op: Op, sums: SumMode) -> bool:
+    if sums is SumMode.EXACT:
+        return op.arithmetic is Arithmetic.SUM
+    return sums is SumMode.REPOPS_F32 or op.name in CONTRACTIONS
 
 
 def digest(executor: Backend, name: str) -> str:
@@ -67,12 +76,12 @@ def golden() -> dict[str, str]:
     return {name: value for _, name, value in rows}
 
 
-def _compare(executors: Executors, exact: bool) -> int:
+def _compare(executors: Executors, modes: Sequence[SumMode]) -> int:
     """Print the lines; return the exit status."""
     want = golden()
     differing = []
-    for line in lines(exact):
-        value = digest(executors(line.exact), line.operator)
+    for line in lines(modes):
+        value = digest(executors(line.sums), line.operator)
         agrees = value == want.get(line.name)
         if not agrees:
             differing.append(line.name)
@@ -83,9 +92,7 @@ def _compare(executors: Executors, exact: bool) -> int:
 
 
 def _write(executors: Executors) -> int:
-    rows = [
-        f"{line.id:3} {line.name:25} {digest(executors(line.exact), line.operator)}\n" for line in lines()
-    ]
+    rows = [f"{line.id:3} {line.name:25} {digest(executors(line.sums), line.operator)}\n" for line in lines()]
     GOLDEN.write_text(HEADER + "".join(rows))
     return 0
 
@@ -108,7 +115,7 @@ def _executors(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
     except library.LibraryError as error:
         parser.error(str(error))
     execute = functools.partial(cpu.execute, threads=options.threads, isa=isa)
-    return lambda exact: Backend("cpu", functools.partial(execute, exact=exact), exact)
+    return lambda sums: Backend("cpu", functools.partial(execute, sums=sums), sums)
 
 
 def _count(text: str) -> int:
@@ -128,7 +135,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     executors = _executors(parser, options)
-    return _write(executors) if options.write else _compare(executors, options.backend != "cuda")
+    return (
+        _write(executors)
+        if options.write
+        else _compare(executors, tuple(SumMode)[: 1 if options.backend == "cuda" else None])
+    )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from repops.host.cpu import Bound
 from repops.host.memory import address_of, allocate
 from repops.host.strided import Matrices, copy, product
 from repops.opset import F32, ITEM_SIZE, Attrs, Shape, Spec
+from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import DATA, Array, tensor_hash, typed_hash
@@ -119,14 +120,14 @@ class Machine(Protocol):
 
 
 class Cpu(Machine):
-    """The C kernels, on numpy arrays, in the mode repops-f32 or exact."""
+    """The C kernels, on numpy arrays."""
 
     bits = MAX_BITS
     """Grid that fused kernels round to; with all bits they do not round."""
 
-    def __init__(self, exact: bool = False) -> None:
-        self._exact = exact
-        self.widens = not exact
+    def __init__(self, sums: SumMode = SumMode.REPOPS_F32) -> None:
+        self._sums = sums
+        self.widens = sums is SumMode.REPOPS_F32
 
     def fused(
         self,
@@ -139,17 +140,17 @@ class Cpu(Machine):
 
     def kernel(self, expression: Expression, strides: Sequence[Shape]) -> Fused:
         """Compile an expression. Raises NotFusibleError, also for a kernel that keeps too much of a row."""
-        kernel = Fused(expression, strides, self.bits, self._exact)
+        kernel = Fused(expression, strides, self.bits, self._sums is SumMode.EXACT)
         # SAFETY: one by one, operators release such values; a machine with enough memory for that may lack it here.
         if kernel.kept_bytes > ROW_BYTES:
             raise NotFusibleError("too much of a row is kept", nbytes=kernel.kept_bytes, limit=ROW_BYTES)
         return kernel
 
     def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind:
-        return lambda addresses: cpu.bind(node.op, inputs, node.attrs, addresses, self._exact)
+        return lambda addresses: cpu.bind(node.op, inputs, node.attrs, addresses, self._sums)
 
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:  # noqa: ARG002
-        return lambda addresses: product(*shape, addresses, self._exact)
+        return lambda addresses: product(*shape, addresses, self._sums)
 
     def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:
         return lambda addresses: copy(shape, strides, item_size, addresses)
@@ -196,7 +197,7 @@ class Cpu(Machine):
         return tensor_hash(buffer)
 
     def execute(self, name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-        return cpu.execute(name, inputs, attrs, exact=self._exact)
+        return cpu.execute(name, inputs, attrs, sums=self._sums)
 
 
 class Cuda(Machine):

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from repops.sums import SumMode
+
 from ..commit import NO_LOG
 from ..commit.tensor import Array
 from ..compiled import Cpu, Cuda, Machine
 from ..compiled.rounded import RoundedCpu
 from ..device import Device
-from ..program.modes import EXACT, REPOPS_F32
+from ..program.modes import EXACT, REPOPS_F32, TC16, ArithmeticMode
 from ..rounding.backend import Rounded
 
 
@@ -24,7 +26,7 @@ class Operators(Protocol):
     def name(self) -> str: ...
 
     @property
-    def exact(self) -> bool: ...
+    def sums(self) -> SumMode: ...
 
     @property
     def execute(self) -> Callable[[str, Sequence[Array], dict[str, Any]], list[Array]]: ...
@@ -67,11 +69,18 @@ class _WithoutLogs:
     def end(self) -> None: ...
 
 
+_OF_SUMS: dict[SumMode, ArithmeticMode] = {
+    SumMode.REPOPS_F32: REPOPS_F32,
+    SumMode.EXACT: EXACT,
+    SumMode.TC16: TC16,
+}
+
+
 def mode_byte(backend: Backend) -> int:
     """Return the mode byte of a backend's arithmetic."""
     if isinstance(backend, Rounded):
         return backend.rounding.mode
-    return (EXACT if backend.exact else REPOPS_F32).byte
+    return _OF_SUMS[backend.sums].byte
 
 
 def node_executor(backend: Backend, device: Device | None) -> NodeExecutor:
@@ -85,7 +94,7 @@ def device_of(backend: Backend) -> Device | None:
     """Return the device that holds a backend's values; None for the host. Raises CudaUnavailable."""
     if isinstance(backend, Rounded):
         return backend.device
-    return Cuda(exact=backend.exact) if backend.name == "cuda" else None
+    return Cuda(exact=backend.sums is SumMode.EXACT) if backend.name == "cuda" else None
 
 
 def machine_for(backend: Backend) -> Machine | None:
@@ -93,5 +102,5 @@ def machine_for(backend: Backend) -> Machine | None:
     if isinstance(backend, Rounded):
         return RoundedCpu(backend) if backend.device is None else None
     if backend.name == "cuda":
-        return Cuda(exact=backend.exact)
-    return Cpu(exact=backend.exact) if backend.name == "cpu" else None
+        return Cuda(exact=backend.sums is SumMode.EXACT)
+    return Cpu(backend.sums) if backend.name == "cpu" else None

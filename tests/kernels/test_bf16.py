@@ -15,6 +15,7 @@ from repops.host import cpu
 from repops.host.hashing import TreeKind, tree_root
 from repops.host.library import BEST_ISA
 from repops.opset import BF16, BOOL, F32, I64, OPS, Dtype, DtypeError
+from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE, canonical
 
 TYPE = NUMPY_DTYPE[BF16]
@@ -140,7 +141,7 @@ def test_the_mode_exact_at_the_ends_of_the_range(exponent, k, isa):
     a, b = operand((9, k), half), operand((k, 37), exponent - half - 4)
     for left, right in ((a, b), (a, b[:, :3].copy())):
         (want,) = reference.execute_exact("mm", [left, right], {})
-        (got,) = cpu.execute("mm", [left, right], {}, isa=isa, exact=True)
+        (got,) = cpu.execute("mm", [left, right], {}, isa=isa, sums=SumMode.EXACT)
         assert canonical(got).tobytes() == canonical(want).tobytes()
 
 

@@ -7,6 +7,7 @@ from repops.backends import Backend
 from repops.host import cpu
 from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.opset import OPS
+from repops.sums import SumMode
 
 LINES = {line.name: line for line in selftest.lines()}
 NAMES = list(LINES)
@@ -24,13 +25,15 @@ SLOW = {"cos", "erf", "log", "log1p", "pow", "sin", "tanh"}
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if line.exact or name in SLOW else [])
+        pytest.param(
+            name, marks=[pytest.mark.slow] if line.sums is not SumMode.REPOPS_F32 or name in SLOW else []
+        )
         for name, line in LINES.items()
     ],
 )
 def test_the_reference_gives_the_digest(name):
     line = LINES[name]
-    assert selftest.digest(backend("reference", line.exact), line.operator) == selftest.golden()[name]
+    assert selftest.digest(backend("reference", line.sums), line.operator) == selftest.golden()[name]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def test_names_the_first_operator_that_differs(monkeypatch, capsys):
         return outputs
 
     monkeypatch.setattr(selftest, "OPS", [op for op in OPS if op.name in ("add", "mul", "mm", "conv2d")])
-    of_mode = {False: Backend("cpu", wrong), True: backend("cpu", exact=True)}
+    of_mode = {sums: backend("cpu", sums) for sums in SumMode} | {SumMode.REPOPS_F32: Backend("cpu", wrong)}
     monkeypatch.setattr(selftest, "_executors", lambda *_: of_mode.get)
     assert selftest.main([]) == 1
     out, err = capsys.readouterr()

@@ -6,12 +6,13 @@ import threading
 from typing import Any
 
 import repops
+from repops.sums import SumMode
 
 
 class Held:
     """A backend that waits at every operator until it is let go, and counts operators and waits."""
 
-    name, exact = "held", False
+    name, sums = "held", SumMode.REPOPS_F32
 
     def __init__(self) -> None:
         self.go, self.begun = threading.Event(), threading.Event()

@@ -14,13 +14,13 @@ from referee_py.rounding.backend import Evaluator
 from ..errors import ConfigError
 
 
-def kernels_of(device: str, *, exact: bool = False) -> repops.Backend:
-    """Return our kernels on a device, "cpu" or "cuda"; ``exact``: those that add exactly.
+def kernels_of(device: str, sums: repops.SumMode = repops.SumMode.REPOPS_F32) -> repops.Backend:
+    """Return our kernels of a mode on a device, "cpu" or "cuda".
 
     Raises ConfigError if this machine has no such device.
     """
     try:
-        return repops.backend(device, exact=exact)
+        return repops.backend(device, sums)
     except CudaUnavailable as error:
         raise ConfigError(f'device = "{device}": {error}; set device = "cpu"') from error
 

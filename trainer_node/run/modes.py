@@ -46,8 +46,8 @@ class Computation:
 
     begin: Begin
     """Makes the backend of a run."""
-    exact: bool = False
-    """True if its kernels add exactly."""
+    sums: repops.SumMode = repops.SumMode.REPOPS_F32
+    """The mode of its kernels."""
     libraries: tuple[str, ...] = ()
     """The distributions whose sums it uses beside our kernels."""
 
@@ -55,7 +55,7 @@ class Computation:
 _COMPUTATIONS = Parts(
     {
         RepopsF32: Computation(_by_kernels),
-        Exact: Computation(_by_kernels, exact=True),
+        Exact: Computation(_by_kernels, repops.SumMode.EXACT),
         RoundedF64: Computation(_with_logs, libraries=("torch",)),
     }
 )
@@ -66,7 +66,7 @@ def backend_of(device: str, mode: int = USUAL.byte) -> repops.Backend:
 
     Raises ConfigError if this machine has no such device, UnknownVersion for an unknown mode.
     """
-    return kernels_of(device, exact=_COMPUTATIONS.of(mode).exact)
+    return kernels_of(device, _COMPUTATIONS.of(mode).sums)
 
 
 def run_backend(mode: int, means: Means, logs: LogSource | None = None) -> Backend:

@@ -13,6 +13,7 @@
 #include "depthwise.h"
 #include "exact/exact_gemm.h"
 #include "gemm/gemm.h"
+#include "tensorcore/tc16_gemm.h"
 
 // How products are summed.
 typedef struct {
@@ -24,7 +25,7 @@ typedef struct {
 
 static const arithmetic binary32 = {gemm_run, 0, 0, 32}, binary64 = {gemm_run, 1, 0, 16},
                         of_bf16 = {gemm_run, 0, 1, 32}, exactly = {exact_gemm_run, 0, 0, 16},
-                        exactly_bf16 = {exact_gemm_run, 0, 1, 16};
+                        exactly_bf16 = {exact_gemm_run, 0, 1, 16}, by_blocks = {tc16_gemm_run, 0, 1, 64};
 
 typedef struct {
     int64_t n, g, c, f; // c and f of one group
@@ -104,6 +105,13 @@ static int in_planes(const convolution *v, const arithmetic *how) {
            !how->binary64;
 }
 
+// Run a contraction with the terms of `all`, which is its part or, with several parts, all of them.
+static int run(gemm *g, part *all, const arithmetic *how, call k) {
+    g->number = all->number;
+    if (how->run == tc16_gemm_run) tc16_turn(all), tc16_turn_rows(g);
+    return how->run(g, k.threads, k.isa);
+}
+
 static int forward(call k, const arithmetic *how) {
     const convolution v = convolution_of(k.sig, input(k.sig, 0), input(k.sig, 1), output(k.sig, 0));
     if (in_planes(&v, how) && v.stride[0] == 1 && v.stride[1] == 1) {
@@ -136,7 +144,7 @@ static int forward(call k, const arithmetic *how) {
         .c_column = {0, {together * v.g * v.f * out, v.x, v.g * v.f * out, 1}},
     };
     place_in_image(&all, v.h, v.w);
-    const gemm g = {
+    gemm g = {
         .batch = v.g,
         .rows = v.f,
         .taps = all.taps,
@@ -153,13 +161,13 @@ static int forward(call k, const arithmetic *how) {
         .high = v.h,
         .wide = v.w,
         .binary64 = how->binary64,
-        .bf16 = how->bf16,
+        .bf16 = output(k.sig, 0)->dtype == BF16,
         .parts = 1,
         .columns = count_of(&all.columns),
         .find_part = only_part,
         .context = &all,
     };
-    return how->run(&g, k.threads, k.isa);
+    return run(&g, &all, how, k);
 }
 
 static int weight_grad(call k, const arithmetic *how) {
@@ -201,6 +209,7 @@ static int weight_grad(call k, const arithmetic *how) {
         .a_batch = v.f * out,
         .a_row = out,
         .a_tap = {0, {0, v.g * v.f * out, v.x, 1}},
+        .number = all.number,
         .b = k.data[1],
         .b_batch = v.c * in,
         .b_size = v.n * v.g * v.c * in,
@@ -210,7 +219,7 @@ static int weight_grad(call k, const arithmetic *how) {
         .high = v.h,
         .wide = v.w,
         .binary64 = how->binary64,
-        .bf16 = how->bf16,
+        .bf16 = output(k.sig, 0)->dtype == BF16,
         .parts = 1,
         .columns = count_of(&all.columns),
         .find_part = only_part,
@@ -287,6 +296,7 @@ static void input_grad_part(const void *context, int64_t i, part *p) {
                      {together * v->g * v->c * in, v->stride[0] * v->w, v->g * v->c * in, v->stride[1]}},
     };
     place_in_image(p, v->y, v->x);
+    if (v->how->run == tc16_gemm_run) tc16_turn(p);
 }
 
 typedef struct {
@@ -321,7 +331,7 @@ static int input_grad(call k, const arithmetic *how) {
     filled all = {k.data[2], how};
     if (few) parallel(k.threads, elements(output(k.sig, 0)), THREAD_WORK, fill, &all);
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
-    const gemm g = {
+    gemm g = {
         .batch = v.g,
         .rows = v.c,
         .taps = {{1, v.f, v.r, v.s}},
@@ -338,14 +348,15 @@ static int input_grad(call k, const arithmetic *how) {
         .high = v.y,
         .wide = v.x,
         .binary64 = how->binary64,
-        .bf16 = how->bf16,
+        .bf16 = output(k.sig, 0)->dtype == BF16,
         .parts = min_i64(v.stride[0], v.h) * min_i64(v.stride[1], v.w),
         .columns = v.n * ceil_div(v.h, v.stride[0]) * ceil_div(v.w, v.stride[1]),
         .filled = few,
         .find_part = input_grad_part,
         .context = &v,
     };
-    return how->run(&g, k.threads, k.isa);
+    part terms = {.taps = g.taps, .number = {0, {0, window, v.s, 1}}};
+    return run(&g, &terms, how, k);
 }
 
 // ------------------------------------------------------------------------------------------------- operators
@@ -366,3 +377,5 @@ CONVOLUTIONS(bf16_, of_bf16)
 CONVOLUTIONS(f64_, binary64)
 CONVOLUTIONS(exact_, exactly)
 CONVOLUTIONS(exact_bf16_, exactly_bf16)
+// Of bf16; the result is bf16 or binary32, as its tensor says.
+CONVOLUTIONS(tc16_, by_blocks)

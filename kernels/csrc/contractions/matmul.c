@@ -4,12 +4,13 @@
 #include "gemm/gemm.h"
 #include "gemm/matrix.h"
 #include "gemm/vector.h"
+#include "tensorcore/tc16_gemm.h"
 
 #define FEW 16 // columns that would leave most of a panel empty
 
 static int multiply(const product_shape *s, const void *a, const void *b, void *c, contraction *run,
                     int threads, enum isa isa) {
-    const int bf16 = s->a_bf16 || s->b_bf16 || s->c_bf16;
+    const int bf16 = run == tc16_gemm_run ? s->c_bf16 != 0 : s->a_bf16 || s->b_bf16 || s->c_bf16;
     // Turned: C transposed is B transposed times A transposed.
     const int turn = s->n <= FEW && s->m > s->n;
     if (run == gemm_run && (bf16 || (!turn && s->c[COLUMN] == 1)))
@@ -30,6 +31,7 @@ static int multiply(const product_shape *s, const void *a, const void *b, void *
         .rows = turn ? s->n : s->m,
         .taps = all.taps,
         .a_tap = {0, {0, 0, 0, left[across]}},
+        .number = all.number,
         .a = turn ? b : a,
         .a_batch = left[BATCH],
         .a_row = left[down],
@@ -55,7 +57,16 @@ static int product_of(call c, int64_t batch, int bf16, contraction *run) {
                        c.isa);
         return 0;
     }
-    const product_shape s = {batch, m, k, n, {m * k, k, 1}, {k * n, n, 1}, {m * n, n, 1}, bf16, bf16, bf16};
+    const product_shape s = {batch,
+                             m,
+                             k,
+                             n,
+                             {m * k, k, 1},
+                             {k * n, n, 1},
+                             {m * n, n, 1},
+                             bf16,
+                             bf16,
+                             output(c.sig, 0)->dtype == BF16};
     return multiply(&s, c.data[0], c.data[1], c.data[2], run, c.threads, c.isa);
 }
 
@@ -70,6 +81,8 @@ PRODUCTS(, 0, gemm_run)
 PRODUCTS(bf16_, 1, gemm_run)
 PRODUCTS(exact_, 0, exact_gemm_run)
 PRODUCTS(exact_bf16_, 1, exact_gemm_run)
+// Of bf16; the result is bf16 or binary32, as its tensor says.
+PRODUCTS(tc16_, 1, tc16_gemm_run)
 
 static int product_of_views(const product_words *w, void *const *data, contraction *run, int threads,
                             int isa) {
@@ -92,6 +105,10 @@ static int product_of_views(const product_words *w, void *const *data, contracti
 // them, columns of C are adjacent; in the mode exact all three are bf16 then.
 REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int threads, int isa) {
     return product_of_views(w, data, gemm_run, threads, isa);
+}
+// Of bf16; C may be binary32.
+REPOPS_EXPORT int repops_tc16_product(const product_words *w, void *const *data, int threads, int isa) {
+    return product_of_views(w, data, tc16_gemm_run, threads, isa);
 }
 REPOPS_EXPORT int repops_exact_product(const product_words *w, void *const *data, int threads, int isa) {
     return product_of_views(w, data, exact_gemm_run, threads, isa);

@@ -29,8 +29,9 @@ typedef struct {
 
     // With an image, tap k of column n exists if 0 <= y(n) + y(k) < high and 0 <= x(n) + x(k) < wide.
     // Otherwise its place may be anywhere, even outside b, which has `b_size` elements.
-    // INVARIANT: x_tap depends on the innermost loop only, y_tap on the loop around it only.
-    // `far`: places outside the image may be so far away that their offset in b does not fit in 64 bits.
+    // INVARIANT: x_tap depends on the innermost loop only, y_tap on the loop around it only, unless tc16_turn
+    // has turned the loops. `far`: places outside the image may be so far away that their offset in b does
+    // not fit in 64 bits.
     int image, far;
     linear y_tap, x_tap, y_column, x_column;
 } part;
@@ -51,6 +52,9 @@ typedef struct gemm {
     // The columns, in parts with at most `columns` of them.
     int64_t parts, columns;
     int filled; // C is -0 everywhere, the value of parts without taps
+    // In the mode tc16, where the terms that exist need not have successive numbers: those of `taps`. Factors
+    // are bf16; so is C, if `bf16` says so.
+    linear number;
     void (*find_part)(const void *context, int64_t i, part *p);
     const void *context;
 } gemm;

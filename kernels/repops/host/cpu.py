@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..opset import BF16, ITEM_SIZE, MAX_RANK, Arithmetic, Attrs, Spec, lookup
+from ..sums import SumMode
 from ..tensors import NUMPY_DTYPE, PLAIN, Array, Call, call_of, freeze, specs_of
 from .library import BEST_ISA, LIBRARY, isa_code
 from .memory import FIELDS_ARE_KNOWN, HEAD, address_of, allocate, check_out, check_overlap
@@ -102,26 +103,36 @@ def output_layout(outputs: Sequence[Spec]) -> tuple[tuple[tuple[int, ...], np.dt
 
 
 def bind(
-    name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[int], exact: bool = False
+    name: str,
+    inputs: Sequence[Spec],
+    attrs: Attrs,
+    addresses: Sequence[int],
+    sums: SumMode = SumMode.REPOPS_F32,
 ) -> Bound:
     """Bind an operator on contiguous arrays of these specs to fixed memory of its inputs and outputs. Raise OpError.
 
-    `exact`: in the mode exact, not repops-f32.
-
     SAFETY: nothing checks the addresses. The caller guarantees that the memory is valid, large enough and apart.
     """
-    plan = prepare(name, tuple(inputs), freeze(attrs, name), exact)
+    plan = prepare(name, tuple(inputs), freeze(attrs, name), sums)
     return Bound(plan.kernel, plan.address, plan.pack(*addresses), plan)
 
 
 @lru_cache(maxsize=MAX_PLANS)
 def prepare(
-    name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...], exact: bool = False
+    name: str,
+    inputs: tuple[Spec, ...],
+    attrs: tuple[tuple[str, Any], ...],
+    sums: SumMode = SumMode.REPOPS_F32,
 ) -> CpuCall:
-    """Prepare the part of a call that does not depend on its data, in the mode exact or repops-f32. Raise OpError."""
+    """Prepare the part of a call that does not depend on its data. Raise OpError."""
     call = call_of(name, inputs, attrs)
+    return prepare_kernel(call, kernel_name(call, sums))
+
+
+def prepare_kernel(call: Call, kernel_name: str) -> CpuCall:
+    """Prepare a checked call of that kernel."""
     signature = signature_words(call)
-    kernel = getattr(LIBRARY, f"repops_{kernel_name(call, exact)}")
+    kernel = getattr(LIBRARY, f"repops_{kernel_name}")
     kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
     tensors, address = len(call.inputs) + len(call.outputs), signature.ctypes.data
     pack = struct.Struct(f"{tensors}P").pack
@@ -139,12 +150,14 @@ def _call_with_addresses(plan: CpuCall, inputs: Sequence[Array], outputs: Sequen
     return plan.kernel(plan.address, plan.pack(*map(address_of, inputs), *map(address_of, outputs)), *how)
 
 
-def kernel_name(call: Call, exact: bool) -> str:
+def kernel_name(call: Call, sums: SumMode) -> str:
     """Return the name of a call's kernel: sums have one for each mode, contractions one for each dtype."""
     name, first = call.op.name, call.inputs[0][0] if call.inputs else None
     if call.op.arithmetic_of(first, call.attrs) is not Arithmetic.SUM:
         return name
-    return "exact_" * exact + "bf16_" * (first == BF16) + name
+    if sums is SumMode.TC16 and first == BF16:
+        return f"tc16_{name}"
+    return "exact_" * (sums is SumMode.EXACT) + "bf16_" * (first == BF16) + name
 
 
 def execute(
@@ -154,9 +167,9 @@ def execute(
     threads: int | None = None,
     isa: int | None = None,
     out: Sequence[Array] | None = None,
-    exact: bool = False,
+    sums: SumMode = SumMode.REPOPS_F32,
 ) -> list[Array]:
-    """Apply one operator to C-contiguous, aligned arrays of the table's dtypes, in the mode exact or repops-f32.
+    """Apply one operator to C-contiguous, aligned arrays of the table's dtypes.
 
     Outputs are new arrays, but `reshape` returns a view of its input. With `out`, one array for each output, all
     results are written there, that of `reshape` too.
@@ -166,7 +179,7 @@ def execute(
     if name in VIEWS:
         return _view(name, inputs, attrs, out)
     # The rest is optimised for speed: a training step runs it a few hundred times.
-    key: list[Any] = [name, exact]
+    key: list[Any] = [name, sums]
     for array in inputs:
         if type(array) is not _NDARRAY:
             specs_of(name, inputs)  # raises the error that names the argument
@@ -176,10 +189,22 @@ def execute(
     at = tuple(key)
     plan = _plans.get(at)
     if plan is None:
-        plan = prepare(name, specs_of(name, inputs), frozen, exact)
+        plan = prepare(name, specs_of(name, inputs), frozen, sums)
         if len(_plans) >= MAX_PLANS:
             _plans.clear()
         _plans[at] = plan
+    return run(plan, name, inputs, threads, isa, out)
+
+
+def run(
+    plan: CpuCall,
+    name: str,
+    inputs: Sequence[Array],
+    threads: int | None = None,
+    isa: int | None = None,
+    out: Sequence[Array] | None = None,
+) -> list[Array]:
+    """Run a prepared call. Raise OpError or MemoryError, as `execute` does."""
     if out is None:
         outputs = [allocate(*layout) for layout in plan.outputs]
     else:

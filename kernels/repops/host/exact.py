@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..opset import Attrs, Shape, Spec
+from ..sums import SumMode
 from ..tensors import Array
 from . import cpu, strided
 from .cpu import Bound
@@ -46,12 +47,12 @@ def execute(
     out: Sequence[Array] | None = None,
 ) -> list[Array]:
     """Apply one operator, as `cpu.execute` does. Raise OpError or MemoryError."""
-    return cpu.execute(name, inputs, attrs, threads, isa, out, exact=True)
+    return cpu.execute(name, inputs, attrs, threads, isa, out, SumMode.EXACT)
 
 
 def bind(name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[int]) -> Bound:
     """Bind an operator to fixed memory, as `cpu.bind` does. Raise OpError. SAFETY: nothing checks the addresses."""
-    return cpu.bind(name, inputs, attrs, addresses, exact=True)
+    return cpu.bind(name, inputs, attrs, addresses, SumMode.EXACT)
 
 
 def product(
@@ -63,4 +64,4 @@ def product(
     addresses: Sequence[int],
 ) -> Bound:
     """Bind a product of views, as `strided.product` does. Raise ShapeError or DtypeError. SAFETY: as there."""
-    return strided.product(batch, m, k, n, operands, addresses, exact=True)
+    return strided.product(batch, m, k, n, operands, addresses, SumMode.EXACT)

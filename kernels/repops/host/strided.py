@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..opset import BF16, MAX_RANK, Dtype, DtypeError, Shape, ShapeError
+from ..sums import SumMode
 from .cpu import Bound
 from .library import LIBRARY
 
@@ -37,14 +38,14 @@ def product(
     n: int,
     operands: Sequence[Matrices],
     addresses: Sequence[int],
-    exact: bool = False,
+    sums: SumMode = SumMode.REPOPS_F32,
 ) -> Bound:
-    """Bind C[b, m, n] = sum over k of A[b, m, k] B[b, k, n], with the bits of `mm` in the mode exact or repops-f32.
-    `operands` are A, B and C. An operand of bf16 is widened, and a result of bf16 is the f32 rounded again; with one
-    of them the columns of C are adjacent.
+    """Bind C[b, m, n] = sum over k of A[b, m, k] B[b, k, n], with the bits of `mm`. `operands` are A, B and C.
+    In repops-f32 an operand of bf16 is widened, and a result of bf16 is the f32 rounded again; with one of them the
+    columns of C are adjacent.
 
-    Raise ShapeError for more than 5 batch loops, and DtypeError for several dtypes in the mode exact. SAFETY: the
-    caller guarantees valid addresses and strides.
+    Raise ShapeError for more than 5 batch loops, and DtypeError for several dtypes in a mode other than repops-f32.
+    SAFETY: the caller guarantees valid addresses and strides.
     """
     if len(batch) > MAX_OUTER + 1:
         raise ShapeError("product: too many loops in the batch", batch=batch, limit=MAX_OUTER + 1)
@@ -55,10 +56,14 @@ def product(
     for each, own in zip(operands, strides, strict=True):
         words += [own[-1], each.row, each.column]
     dtypes = [each.dtype for each in operands]
-    if exact and len(set(dtypes)) > 1:
-        raise DtypeError("product: several dtypes in the mode exact", dtypes=dtypes)
+    if sums is not SumMode.REPOPS_F32 and len(set(dtypes)) > 1:
+        raise DtypeError(f"product: several dtypes in the mode {sums}", dtypes=dtypes)
     words += [dtype == BF16 for dtype in dtypes]
-    function = LIBRARY.repops_exact_product if exact else LIBRARY.repops_product
+    function = LIBRARY.repops_product
+    if sums is SumMode.EXACT:
+        function = LIBRARY.repops_exact_product
+    elif sums is SumMode.TC16 and dtypes[0] == BF16:
+        function = LIBRARY.repops_tc16_product
     function.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
     return _bound(function, words, addresses)
 

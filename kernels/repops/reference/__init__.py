@@ -8,6 +8,7 @@ contract     mm, bmm, convolutions
 index        pooling, gather, scatter, layout, constants
 random       philox
 exact        sums and contractions in the mode exact
+tensor_core  contractions of bf16 in the mode tc16
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from ..host.environment import Standard
 from ..opset import Attrs
 from ..tensors import NUMPY_DTYPE, Array, check
-from . import contract, elementary, exact, index, pointwise, random, reduce
+from . import contract, elementary, exact, index, pointwise, random, reduce, tensor_core
 
 IMPLEMENTATION: dict[str, Callable[..., Any]] = {
     "add": np.add,
@@ -75,6 +76,7 @@ IMPLEMENTATION: dict[str, Callable[..., Any]] = {
 
 
 EXACT = {**IMPLEMENTATION, **exact.IMPLEMENTATION}
+TC16 = {**IMPLEMENTATION, **tensor_core.IMPLEMENTATION}
 
 
 def execute(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
@@ -86,6 +88,11 @@ def execute(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
 def execute_exact(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
     """As `execute`, in the mode exact."""
     return _execute(EXACT, name, inputs, attrs)
+
+
+def execute_tc16(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
+    """As `execute`, in the mode tc16."""
+    return _execute(TC16, name, inputs, attrs)
 
 
 def _execute(

@@ -17,14 +17,16 @@ Part = TypeVar("Part")
 
 MODES: tuple[ArithmeticMode, ...] = (REPOPS_F32, EXACT, RoundedF64(Rounding()))
 """The modes that a job can have, each with its usual parameters."""
-JUDGED = (*MODES, TC16)
-"""The modes whose elements the court judges, in the order of Opset1's constructor. SAFETY: contracts and nodes refuse a
-job in a mode that is only here, as they refuse one in an unknown mode: not everything can compute it yet."""
+UNFINISHED: tuple[ArithmeticMode, ...] = (TC16,)
+"""Modes in which a run can be computed, and judged, but no job. SAFETY: `mode_of` refuses them, by which everything
+refuses that stakes, posts or vouches for a run; no flag names one."""
+JUDGED = (*MODES, *UNFINISHED)
+"""The modes whose elements the court judges, in the order of Opset1's constructor."""
 USUAL = REPOPS_F32
 """The mode of a program that asks for no other."""
 
 _BY_BYTE = {mode.byte: mode for usual in MODES for mode in usual.variants()}
-_JUDGED_BY_BYTE = {mode.byte: mode for usual in JUDGED for mode in usual.variants()}
+_UNFINISHED = {mode.byte: mode for mode in UNFINISHED}
 _BY_NAME = {mode.name: mode for mode in MODES}
 if [*_BY_NAME] != [*MODE_SUMMARIES]:
     raise TypeError(
@@ -37,10 +39,18 @@ def mode_of(byte: int) -> ArithmeticMode:
     found = _BY_BYTE.get(byte)
     if found is None:
         *first, last = (f"{mode.bytes_in_words} ({mode.name})" for mode in MODES)
-        judged = _JUDGED_BY_BYTE.get(byte)
-        what = f"{byte}" if judged is None else f"{byte} ({judged.name}), which only the court knows yet"
-        raise UnknownVersion(f"arithmetic mode {what}; this build implements {', '.join(first)} and {last}")
+        known = f"this build implements {', '.join(first)} and {last}"
+        if mode := _UNFINISHED.get(byte):
+            raise UnknownVersion(
+                f"arithmetic mode {byte} ({mode.name}) is not finished: nothing can be staked in it; {known}"
+            )
+        raise UnknownVersion(f"arithmetic mode {byte}; {known}")
     return found
+
+
+def computed_mode_of(byte: int) -> ArithmeticMode:
+    """Return the mode of a byte in which a run can be computed, finished or not. Raises UnknownVersion for others."""
+    return _UNFINISHED.get(byte) or mode_of(byte)
 
 
 def mode_or_unknown(byte: int) -> ArithmeticMode:
@@ -60,7 +70,7 @@ class Parts(Generic[Part]):
     """Parts that a package adds to each mode, by the class of the mode.
 
     Raises TypeError where a mode of `MODES` has no part: a package that misses a new mode cannot be imported. A package
-    of the court also has parts for the others of `JUDGED`.
+    that computes or judges has parts for those of `UNFINISHED`, too.
     """
 
     def __init__(self, parts: Mapping[type[ArithmeticMode], Part]) -> None:
@@ -70,7 +80,7 @@ class Parts(Generic[Part]):
 
     def of(self, byte: int) -> Part:
         """Return the part of the mode of a byte. Raises UnknownVersion for a byte that no mode has, or none here."""
-        judged = _JUDGED_BY_BYTE.get(byte)
-        if judged is not None and (part := self._parts.get(type(judged))) is not None:
-            return part
+        unfinished = _UNFINISHED.get(byte)
+        if unfinished is not None and type(unfinished) in self._parts:
+            return self._parts[type(unfinished)]
         return self._parts[type(mode_of(byte))]

@@ -9,6 +9,7 @@ from repops.cuda.plans import differs, plan_of
 from repops.host import cpu
 from repops.opset import OPS
 from repops.selftest import digest
+from repops.sums import SumMode
 from repops.tensors import canonical, check
 
 from tests.kernels.exact_cases import KINDS, draw_terms, total_of
@@ -83,7 +84,7 @@ def long_calls():
 @pytest.mark.parametrize("multiprocessors", [1, 4, 132])
 def test_agrees_with_c_on_calls_that_reach_every_path(multiprocessors):
     for name, inputs, attrs in long_calls():
-        (want,) = cpu.execute(name, inputs, attrs, exact=True)
+        (want,) = cpu.execute(name, inputs, attrs, sums=SumMode.EXACT)
         same(name, inputs, attrs, want, target=Target(multiprocessors), order=FORWARDS)
         same(name, inputs, attrs, want, target=Target(multiprocessors), order=BACKWARDS, shift=1)
 
@@ -92,7 +93,7 @@ def test_agrees_with_c_on_calls_that_reach_every_path(multiprocessors):
 def test_agrees_with_c_on_long_tensors(name):
     for seed in range(6):
         inputs, attrs = random_call(name, f"exact {seed}", "long")
-        (want,) = cpu.execute(name, inputs, attrs, exact=True)
+        (want,) = cpu.execute(name, inputs, attrs, sums=SumMode.EXACT)
         same(name, inputs, attrs, want, order=BACKWARDS)
 
 
@@ -115,7 +116,7 @@ def test_taps_that_do_not_exist_have_no_effect(value):
         for place in (0, 1):
             changed = [array.copy() for array in inputs]
             changed[place].reshape(-1)[[0, inputs[place].size // 2, -1]] = value
-            same(name, changed, attrs, cpu.execute(name, changed, attrs, exact=True)[0])
+            same(name, changed, attrs, cpu.execute(name, changed, attrs, sums=SumMode.EXACT)[0])
 
 
 # -------------------------------------------------------------------------------- sums that are hard to round
@@ -248,4 +249,4 @@ def test_without_a_radius_bits_are_wrong(monkeypatch):
     "name", [pytest.param(name, marks=pytest.mark.slow) if name == "bmm" else name for name in OPERATORS]
 )
 def test_the_self_test_prints_the_same_digests(name):
-    assert digest(EXACT, name) == digest(backend("cpu", exact=True), name)
+    assert digest(EXACT, name) == digest(backend("cpu", SumMode.EXACT), name)

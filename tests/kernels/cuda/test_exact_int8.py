@@ -9,6 +9,7 @@ from repops.cuda import contraction, exact_int8
 from repops.cuda.plan import Target
 from repops.cuda.plans import plan_of
 from repops.host import cpu
+from repops.sums import SumMode
 from repops.tensors import canonical, check
 
 from .calls import contractions, hard_products, normal, rounded, spread
@@ -56,7 +57,7 @@ def test_random_products_agree_with_the_reference():
 def test_hard_products_agree_with_the_reference():
     for name, inputs, attrs in hard_products():
         if inputs[0].shape[-1] > 200:
-            want = cpu.execute(name, inputs, attrs, exact=True)
+            want = cpu.execute(name, inputs, attrs, sums=SumMode.EXACT)
         else:
             want = reference.execute_exact(name, inputs, attrs)
         same(name, inputs, want[0], target=target())
@@ -67,7 +68,7 @@ def test_the_cut_of_the_work_changes_no_bit(multiprocessors):
     """Several tiles, chunks and splits, and tails of all of them."""
     for name, inputs, _ in contractions():
         factors = rounded(*inputs)
-        (want,) = cpu.execute(name, factors, {}, exact=True)
+        (want,) = cpu.execute(name, factors, {}, sums=SumMode.EXACT)
         same(name, factors, want, target=target(multiprocessors))
         same(name, factors, want, target=target(multiprocessors), order=BACKWARDS, shift=1)
 
@@ -122,7 +123,7 @@ def test_the_longest_sums_fit_in_32_bits(monkeypatch):
     """The emulation refuses sums that do not, as those of one more term."""
     monkeypatch.setattr(contraction, "MAX_WORKSPACE", 0)  # in one run
     factors = longest(exact_int8.MAX_K)
-    (want,) = cpu.execute("mm", factors, {}, exact=True)
+    (want,) = cpu.execute("mm", factors, {}, sums=SumMode.EXACT)
     same("mm", factors, want, target=Target(1, ALWAYS))
     monkeypatch.setattr(exact_int8, "MAX_K", exact_int8.MAX_K + 3)
     with pytest.raises(AssertionError, match="does not fit in 32 bits"):
@@ -184,7 +185,7 @@ def test_tiles_with_many_open_elements_are_multiplied_again():
         steps.run(4, 5)
         assert (steps.bits()[:, :64] == first).all()
         assert (steps.bits()[:, 64:] == OPEN).mean() < 0.001
-        (want,) = cpu.execute("mm", rounded(a, b), {}, exact=True)
+        (want,) = cpu.execute("mm", rounded(a, b), {}, sums=SumMode.EXACT)
         assert (steps.run(5, 6).bits() == canonical(want).view(np.uint16)).all()
 
 
@@ -217,7 +218,7 @@ def test_facts_are_those_of_the_lines():
 def test_without_a_part_of_the_radius_bits_are_wrong(exponents, part):
     """A control: what the bytes leave out decides results, and the bound of each part is needed."""
     factors = cancelling(*exponents)
-    (want,) = cpu.execute("mm", list(factors), {}, exact=True)
+    (want,) = cpu.execute("mm", list(factors), {}, sums=SumMode.EXACT)
     right = Steps(factors).run(0, 6)
     assert (right.bits() == want.view(np.uint16)).all()
     wrong = Steps(factors).run(0, 3)

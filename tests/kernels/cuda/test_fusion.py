@@ -13,6 +13,7 @@ from repops.fuse.expression import evaluate, record
 from repops.fuse.phases import NotFusibleError
 from repops.host import cpu
 from repops.opset import BF16, BOOL, F32, I64, ShapeError
+from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE, canonical, spec_of
 
 from . import emulation
@@ -131,7 +132,7 @@ def library(tmp_path_factory):
 def test_gives_the_bits_of_the_operators(library, order, exact):
     for kernel, inputs in exactly_made() if exact else made():
         expression = kernel.expression
-        want = evaluate(expression, partial(cpu.execute, exact=exact), inputs)
+        want = evaluate(expression, partial(cpu.execute, sums=SumMode.of(exact)), inputs)
         specs = [expression.spec(number) for number in kernel.outputs]
         buffers = [Guarded(array.nbytes, array.tobytes()) for array in inputs]
         outputs = [Guarded(int(np.prod(shape)) * NUMPY_DTYPE[dtype].itemsize) for dtype, shape in specs]

@@ -10,6 +10,7 @@ from repops.backends import Backend
 from repops.cuda import LaunchError
 from repops.host import cpu
 from repops.opset import OPS
+from repops.sums import SumMode
 
 from benchmarks import gpu_checks, gpu_exact, gpu_timings
 
@@ -64,7 +65,7 @@ def test_products_of_bf16_go_the_way_that_is_asked_for(driver):
     from .host_driver import get, put
 
     a, b = rounded(normal(9, 40), normal(40, 5, seed=1))
-    (want,) = cpu.execute("mm", [a, b], {}, exact=True)
+    (want,) = cpu.execute("mm", [a, b], {}, sums=SumMode.EXACT)
     for least, kernel in (
         (gpu_exact.BY_BYTES, "exact_int8_multiply"),
         (gpu_exact.BY_F64, "exact_matmul_bf16_small"),

@@ -10,6 +10,7 @@ from repops.host.library import BEST_ISA
 from repops.host.memory import address_of
 from repops.host.strided import Matrices, copy, product
 from repops.opset import BF16, F32, Dtype, DtypeError, ShapeError
+from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE, canonical
 
 
@@ -85,6 +86,8 @@ def test_limits() -> None:
     with pytest.raises(ShapeError, match="loops"):
         product((1,) * 6, 1, 1, 1, [plain] * 3, [0, 0, 0])
     with pytest.raises(DtypeError, match="several dtypes"):
-        product((), 1, 1, 1, [Matrices((), 1, 1, dtype) for dtype in (F32, BF16, F32)], [0, 0, 0], exact=True)
+        product(
+            (), 1, 1, 1, [Matrices((), 1, 1, dtype) for dtype in (F32, BF16, F32)], [0, 0, 0], SumMode.EXACT
+        )
     with pytest.raises(ShapeError, match="dimensions"):
         copy((1,) * 9, (1,) * 9, 4, [0, 0])

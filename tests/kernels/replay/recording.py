@@ -12,6 +12,7 @@ from repops.backends import Backend
 from repops.host import cpu
 from repops.opset import Attrs
 from repops.selftest import Line, digest, golden, lines
+from repops.sums import SumMode
 from repops.tensors import Array, canonical, check
 
 from referee_py.rounding.evaluate import CONTRACTIONS
@@ -31,14 +32,18 @@ KERNEL_NAMES = (*(line.name for line in LINES), *_NARROW, *(f"exact_{name}" for 
 
 
 def record(
-    name: str, inputs: Sequence[Array], attrs: Attrs, outputs: Sequence[Array], exact: bool = False
+    name: str,
+    inputs: Sequence[Array],
+    attrs: Attrs,
+    outputs: Sequence[Array],
+    sums: SumMode = SumMode.REPOPS_F32,
 ) -> bytes:
     """Return a call of an operator's kernel."""
     call = check(name, inputs, attrs)
     signature = cpu.signature_words(call)
     arrays = [*inputs, *map(canonical, outputs)]
     parts = [
-        cpu.kernel_name(call, exact).encode().ljust(NAME_BYTES, b"\0"),
+        cpu.kernel_name(call, sums).encode().ljust(NAME_BYTES, b"\0"),
         np.int64(signature.size).tobytes(),
         signature.tobytes(),
     ]
@@ -56,13 +61,13 @@ def write_selftest(path: Path) -> int:
 
         def execute(line: Line, name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
             nonlocal count
-            outputs = cpu.execute(name, inputs, attrs, exact=line.exact)
-            file.write(record(line.operator, inputs, attrs, outputs, line.exact))
+            outputs = cpu.execute(name, inputs, attrs, sums=line.sums)
+            file.write(record(line.operator, inputs, attrs, outputs, line.sums))
             count += 1
             return outputs
 
         for line in LINES:
-            recording = Backend("recording", partial(execute, line), line.exact)
+            recording = Backend("recording", partial(execute, line), line.sums)
             assert digest(recording, line.operator) == golden()[line.name], line.name
     return count
 

@@ -120,7 +120,7 @@ def check(
     machine = EmulatedGpu(folder, exact)
     compiled = Compiled(program, constants, machine=machine)
     compiled.load(initial)
-    interpreter = Interpreter(program, constants, repops.backend("cpu", exact))
+    interpreter = Interpreter(program, constants, repops.backend("cpu", repops.SumMode.of(exact)))
     state = State.of(0, initial)
     for step in range(1, steps + 1):
         state, _ = interpreter.step(state, False)
@@ -184,7 +184,7 @@ def test_in_the_mode_exact_long_sums_are_apart(tmp_path: Path, monkeypatch: pyte
 def test_a_run_on_a_gpu_has_the_root_of_the_reference(tmp_path: Path, exact: bool) -> None:
     """Committed steps run node by node, plain steps compiled, and states stay on the device."""
     program, (constants, initial) = tiny.program(), tiny.tensors()
-    reference = repops.backend("reference", exact)
+    reference = repops.backend("reference", repops.SumMode.of(exact))
     executor = FastExecutor(program, constants, reference, machine=EmulatedGpu(tmp_path, exact))
     run = Run(program, constants, initial, tiny.STEPS, (5, 1), reference, executor=executor)
     interval = run.commit_interval(run.initial(), tiny.STEPS, 5, snapshots=(4, 7))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import repops
+from repops.sums import SumMode
 
 from referee_py.commit import Record, Tag, fold_path, tensor_hash
 from referee_py.errors import InvalidInput
@@ -101,7 +102,7 @@ def test_a_state_of_another_program_is_refused() -> None:
 class Tracking:
     """A backend that counts the bytes of its outputs that are alive."""
 
-    name, exact = "tracking", False
+    name, sums = "tracking", SumMode.REPOPS_F32
 
     def __init__(self) -> None:
         self.live = self.peak = 0

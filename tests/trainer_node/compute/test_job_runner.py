@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import repops
+from repops.sums import SumMode
 
 from referee_py.program.terms import Terms
 from trainer_node.chain import JobPhase
@@ -34,7 +35,7 @@ CLAIM = honest_run().commit_run().claim()
 class Broken:
     """A backend that fails in an unforeseen way until it is repaired."""
 
-    name, exact = "broken", False
+    name, sums = "broken", SumMode.REPOPS_F32
 
     def __init__(self) -> None:
         self.repaired = False

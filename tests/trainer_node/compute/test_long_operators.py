@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import repops
 from repops.opset import F32
+from repops.sums import SumMode
 
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.modes import EXACT, REPOPS_F32
@@ -62,7 +63,7 @@ def convolution(side: int, taps: int, channels: int) -> Package:
 class Computes:
     """A processor that is asked for nothing, or whose convolutions compute until they are let go."""
 
-    exact = False
+    sums = SumMode.REPOPS_F32
 
     def __init__(self, name: str, *, convolves: bool) -> None:
         self.name, self._convolves = name, convolves

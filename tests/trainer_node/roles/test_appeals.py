@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import repops
 from repops.opset import Attrs
+from repops.sums import SumMode
 
 from referee_py.commit import Record
 from referee_py.commit.tensor import Array
@@ -281,7 +282,7 @@ def test_a_run_executes_an_operator_a_second_time_on_its_own_device(tmp_path: Pa
     class Fickle:
         """A device that is wrong now and then."""
 
-        name, exact, wrong = "fickle", False, False
+        name, sums, wrong = "fickle", SumMode.REPOPS_F32, False
 
         def execute(self, name: str, inputs: Sequence[Array], attrs: dict[str, Any], /) -> list[Array]:
             outputs = repops.backend("cpu").execute(name, inputs, attrs)

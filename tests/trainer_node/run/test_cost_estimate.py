@@ -14,6 +14,7 @@ from repops.calls import random_call
 from repops.host import cpu
 from repops.host.chains import KINDS, Chain
 from repops.host.exact import NANOSECONDS_A_TERM, decided
+from repops.sums import SumMode
 
 from referee_py.element import Case, rule_of
 from referee_py.errors import Unavailable
@@ -76,7 +77,7 @@ def test_a_step_that_takes_too_long_is_left_in_the_middle() -> None:
 class Disturbed:
     """A backend on a machine that is taken away once, for ``seconds`` of the clock and none of the processors."""
 
-    name, exact = "disturbed", False
+    name, sums = "disturbed", SumMode.REPOPS_F32
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.now, self.used = seconds, 0.0, 0.0
@@ -159,7 +160,7 @@ def test_data_may_make_later_steps_of_the_mode_exact_slower() -> None:
     assert plain.worst == 1
     assert plain.slower(100) == plain
     exact = replace(package, terms=replace(package.terms, mode=EXACT.byte))
-    found = measure(exact, repops.backend("cpu", exact=True), limit_s=60)
+    found = measure(exact, repops.backend("cpu", SumMode.EXACT), limit_s=60)
     assert found.worst > 1
     assert found.slower(1) == found
     some = replace(found, step_s=2.0, commit_s=3.0, worst=50.0)
@@ -177,7 +178,7 @@ def test_the_worst_data_take_no_longer_than_that() -> None:
     b[n // 2 :, :] += np.float32(2.0**-23)
     began = time.process_time()
     before = decided()
-    cpu.execute("mm", [a, b], {}, threads=1, exact=True)
+    cpu.execute("mm", [a, b], {}, threads=1, sums=SumMode.EXACT)
     taken, after = time.process_time() - began, decided()
     assert after.by_compensated_sums + after.by_sums_without_rounding > sum(before)
     assert taken <= n**2 * (n + SHORT_SUM) * NANOSECONDS_A_TERM * 1e-9 + 0.5

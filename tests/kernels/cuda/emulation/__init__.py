@@ -23,6 +23,7 @@ from repops.backends import Backend
 from repops.cuda.plan import LaunchPlan, Target
 from repops.cuda.plans import plan_of
 from repops.cuda.sources import SOURCES, directories
+from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE, check
 
 HERE = Path(__file__).parent
@@ -156,4 +157,4 @@ def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0, exact=False
 
 
 BACKEND = Backend("emulation", execute)
-EXACT = Backend("emulation", partial(execute, exact=True), exact=True)
+EXACT = Backend("emulation", partial(execute, exact=True), SumMode.EXACT)

@@ -15,6 +15,7 @@ from referee_py.program.modes import (
     MODES,
     REPOPS_F32,
     TC16,
+    UNFINISHED,
     USUAL,
     Bounds,
     Exact,
@@ -24,6 +25,7 @@ from referee_py.program.modes import (
     Rounding,
     Tc16,
     UnknownMode,
+    computed_mode_of,
     mode_named,
     mode_of,
     mode_or_unknown,
@@ -63,19 +65,30 @@ def test_other_bytes_are_refused_and_nothing_follows_from_them(byte: int) -> Non
         Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3}).of(byte)
 
 
-def test_a_mode_that_only_the_court_knows_can_be_judged_and_nothing_else() -> None:
-    assert [mode.byte for mode in JUDGED if mode not in MODES] == [TC16.byte] == [3]
-    with pytest.raises(UnknownVersion, match=r"mode 3 \(tc16\), which only the court knows yet; this build"):
-        mode_of(TC16.byte)
-    with pytest.raises(UnknownVersion, match="only the court"):
-        Terms.of(PROGRAM, 1, [1], TC16.byte)
-    with pytest.raises(KeyError):
-        mode_named("tc16")
-    assert isinstance(mode_or_unknown(TC16.byte), UnknownMode)
-    # What computes has no part for it; what judges has.
-    with pytest.raises(UnknownVersion, match="only the court"):
-        Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3}).of(TC16.byte)
+def test_an_unfinished_mode_is_computed_and_judged_and_nothing_is_staked_in_it() -> None:
+    assert UNFINISHED == (TC16,)
+    assert (*MODES, TC16) == JUDGED
+    assert computed_mode_of(TC16.byte) == TC16
+    assert [computed_mode_of(mode.byte) for mode in MODES] == list(MODES)
+    refused = r"arithmetic mode 3 \(tc16\) is not finished: nothing can be staked in it"
+    for asked in (mode_of, Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3}).of):
+        with pytest.raises(UnknownVersion, match=refused):
+            asked(TC16.byte)
     assert Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3, Tc16: 4}).of(TC16.byte) == 4
+    assert isinstance(mode_or_unknown(TC16.byte), UnknownMode)
+    with pytest.raises(KeyError):
+        mode_named(TC16.name)
+    with pytest.raises(UnknownVersion, match="arithmetic mode 4"):
+        computed_mode_of(4)
+
+
+def test_terms_in_an_unfinished_mode_are_refused() -> None:
+    """A run has such terms; whoever posts a job, stakes in one or takes one asks `check`."""
+    refused = r"arithmetic mode 3 \(tc16\) is not finished"
+    with pytest.raises(UnknownVersion, match=refused):
+        Terms.of(PROGRAM, 1, [1], TC16.byte)
+    with pytest.raises(UnknownVersion, match=refused):
+        Terms.of(PROGRAM, 1, [1], TC16.byte, unfinished=True).check(PROGRAM)
 
 
 def test_terms_with_a_stranger_s_byte_can_be_asked() -> None:
