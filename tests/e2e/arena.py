@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -369,3 +370,16 @@ class Arena:
             verifiers=tuple(address for address, _, _ in self.client.snapshot().verifiers()),
             threshold=threshold,
         )
+
+
+@cache
+def in_intervals(count: int) -> Bundle:
+    """Digits, 64-16-10, in so many intervals of two steps."""
+    from torch import nn
+
+    from assay_capture.capture import Recipe, build, load_recipe
+
+    recipe = load_recipe("digits-mlp", steps=2 * count, batch_size=16)
+    assert isinstance(recipe, Recipe)
+    module = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
+    return build(replace(recipe, module=module, strides=(2, 1)))

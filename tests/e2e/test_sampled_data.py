@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from trainer_node.roles.sampling.checks import Plan
 from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.run.replay import Replay
 
-from .arena import STAKE, Arena
+from .arena import STAKE, Arena, in_intervals
 from .slow import SlowServer
 from .test_disputes import honest_root
 
@@ -69,26 +68,13 @@ class OfAnotherShape(Arena):
         return open_runner(node, follows=follows, replay=MadeUp)
 
 
-@cache
-def small() -> Bundle:
-    """Digits, 64-16-10, in ten intervals of two steps."""
-    from torch import nn
-
-    from assay_capture.capture import Recipe, build, load_recipe
-
-    recipe = load_recipe("digits-mlp", steps=2 * INTERVALS, batch_size=16)
-    assert isinstance(recipe, Recipe)
-    module = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
-    return build(replace(recipe, module=module, strides=(2, 1)))
-
-
 @pytest.mark.usefixtures("parts_alone")
 def test_states_of_another_shape_are_refuted_where_the_first_one_ends(
     anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nine of ten intervals begin with a state that cannot be of the program; the sampler has drawn only such."""
     monkeypatch.setattr(Samples, "plan", lambda *_: Plan(tuple(range(2, INTERVALS + 1))))
-    with OfAnotherShape.sampled(anvil, tmp_path, small(), check="sample:0.9") as arena:
+    with OfAnotherShape.sampled(anvil, tmp_path, in_intervals(INTERVALS), check="sample:0.9") as arena:
         outcome = arena.play()
         assert outcome.job.phase is JobPhase.UNCLAIMED
         assert outcome.matches[0][1] == {arena.address("trainer-0")}

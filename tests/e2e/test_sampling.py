@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from trainer_node.roles.sampling.checks import Plan
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import Samples
 
-from .arena import REWARD, STAKE, Arena
+from .arena import REWARD, STAKE, Arena, in_intervals
 from .test_disputes import honest_root
 
 
@@ -109,19 +107,6 @@ INTERVALS, WRONG_STEP = 100, 147
 MODES = {"f32": REPOPS_F32.byte, "exact": EXACT.byte, "rounded": Rounding(32).mode}
 
 
-@cache
-def long_bundle() -> Bundle:
-    """Digits, 64-16-10, 200 steps in 100 intervals."""
-    from torch import nn
-
-    from assay_capture.capture import Recipe, build, load_recipe
-
-    recipe = load_recipe("digits-mlp", steps=2 * INTERVALS, batch_size=16)
-    assert isinstance(recipe, Recipe)
-    module = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
-    return build(replace(recipe, module=module, strides=(2, 1)))
-
-
 @pytest.mark.usefixtures("parts_alone")
 @pytest.mark.parametrize("verifiers", [2, pytest.param(0, marks=pytest.mark.slow)], ids=["verdict", "court"])
 @pytest.mark.parametrize(
@@ -136,7 +121,7 @@ def test_one_of_a_hundred_intervals_is_enough(
         return Plan((wrong,))
 
     monkeypatch.setattr(Samples, "plan", plan)
-    bundle = long_bundle().with_mode(MODES[mode])
+    bundle = in_intervals(INTERVALS).with_mode(MODES[mode])
     with Arena.sampled(
         anvil,
         tmp_path,

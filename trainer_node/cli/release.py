@@ -10,7 +10,7 @@ from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from .common import ACCOUNT, CHAIN, out, send, with_settings
+from .common import ACCOUNT, CHAIN, out, plain, send, with_settings
 
 if TYPE_CHECKING:
     from ..chain import Releases
@@ -41,7 +41,7 @@ def list_releases(settings: Settings) -> None:
         # SAFETY: versions and reasons are a publisher's text; no markup or control character in them is read.
         words = (release.version, release.status.name.lower(), str(release.opset), release.addresses["Jobs"])
         row = (*words, str(release.published), release.reason)
-        table.add_row(*(Text("".join(c if c.isprintable() else "\ufffd" for c in word)) for word in row))
+        table.add_row(*(Text(plain(word)) for word in row))
     out.print(table)
 
 

@@ -40,6 +40,17 @@ def batches(data: Data, order: Any) -> Iterator[dict[str, torch.Tensor]]:
         yield {name: torch.from_numpy(array[rows]) for name, array in data.items()}
 
 
+class Apply(nn.Module):
+    """A function as a layer."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
 def run_program(built: Built, steps: int) -> tuple[list[float], dict[str, np.ndarray[Any, Any]]]:
     """Return the loss of every step, and the slots after the last."""
     metrics = Metrics(built.labels.metrics)

@@ -12,10 +12,12 @@ import repops
 import torch
 from torch import nn
 
-from assay_capture.capture import SGD, Adam, Built, Optimizer, capture
+from assay_capture.capture import SGD, Adam, Optimizer, capture
 from assay_capture.capture.recipe import seeded_parameters
 from assay_capture.capture.seeded import data_order
-from referee_py.execute import Metrics, Run
+from referee_py.execute import Run
+
+from .eager import Apply, run_program
 
 CPU = repops.backend("cpu")
 cross_entropy, mse = nn.functional.cross_entropy, nn.functional.mse_loss
@@ -63,14 +65,6 @@ def seeded(module: nn.Module) -> nn.Module:
     return module
 
 
-def program_losses(built: Built, steps: int) -> tuple[list[float], dict[str, np.ndarray[Any, Any]]]:
-    metrics = Metrics(built.labels.metrics)
-    run = Run(built.program, built.constants, built.initial, steps, (1,), CPU, hook=metrics)
-    losses: list[float] = []
-    state = run.advance(run.initial(), steps, lambda *_: losses.append(float(metrics.latest["loss"])))
-    return losses, dict(zip(built.labels.slots, state.arrays, strict=True))
-
-
 def eager_losses(
     module: nn.Module,
     loss: Loss,
@@ -103,7 +97,7 @@ def compare(
     """Check that losses agree and fall. Returns the program's final slots; `module` ends as the eager one."""
     order = data_order(1, len(data["x"]), 16, steps)
     built = capture(module, loss, optimizer, data, order)
-    ours, slots = program_losses(built, steps)
+    ours, slots = run_program(built, steps)
     theirs = eager_losses(module, loss, eager(module.parameters()), data, order, **kw)
     np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-4)
     np.testing.assert_allclose(ours[:5], theirs[:5], rtol=1e-5, atol=1e-6)
@@ -167,17 +161,6 @@ def image(features: int, *layers: nn.Module) -> Callable[[], nn.Module]:
     return lambda: nn.Sequential(*layers, nn.Flatten(), nn.Linear(features, 4))
 
 
-class Apply(nn.Module):
-    """A function as a layer."""
-
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
-
-
 LAYERS: dict[str, Callable[[], nn.Module]] = {
     "largest": flat(Apply(lambda x: x - 0.5 * x.max(-1, keepdim=True)[0])),
     "smallest": flat(Apply(lambda x: x - x.min(1)[0][:, None])),
@@ -205,7 +188,7 @@ def test_gradients_of_a_layer_are_those_of_torch(name: str) -> None:
     module, data = seeded(LAYERS[name]()), clusters((2, 8, 8))
     order = data_order(1, 64, 16, 1)
     built = capture(module, cross_entropy, SGD(1.0), data, order)
-    _, after = program_losses(built, 1)
+    _, after = run_program(built, 1)
     before = dict(zip(built.labels.slots, built.initial, strict=True))
     cross_entropy(
         module(torch.from_numpy(data["x"][order[0]])), torch.from_numpy(data["y"][order[0]])
@@ -285,7 +268,7 @@ def test_tied_unused_and_constant_tensors() -> None:
     theirs = eager_losses(
         reference, cross_entropy, torch.optim.SGD(reference.parameters(), 0.1), clusters((6,)), order
     )
-    np.testing.assert_allclose(program_losses(built, 3)[0], theirs, rtol=1e-5)
+    np.testing.assert_allclose(run_program(built, 3)[0], theirs, rtol=1e-5)
 
 
 def test_metrics_of_the_loss_function_are_recorded() -> None:

@@ -17,6 +17,8 @@ from assay_capture.capture import SGD, Adam, CaptureError, Optimizer, Unsupporte
 from assay_capture.capture.recipes import synthetic
 from assay_capture.capture.seeded import data_order
 
+from .eager import Apply
+
 X = np.zeros((20, 6), np.float32)
 CLASSES = np.zeros(20, np.int64)
 ORDER = data_order(0, 20, 4, 3)
@@ -46,32 +48,23 @@ class Block(nn.Module):
         return self.head(self.inner(x))
 
 
-class Lambda(nn.Module):
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
-
-
 OPERATORS: dict[str, tuple[nn.Module, str, str]] = {
     "random integers": (
-        Lambda(lambda x: x + torch.randint(0, 1 << 40, (6,))),
+        Apply(lambda x: x + torch.randint(0, 1 << 40, (6,))),
         "aten.randint",
         "a range has at most 16777216",
     ),
     "a long permutation": (
-        Lambda(lambda x: x + torch.randperm(5000)[:6]),
+        Apply(lambda x: x + torch.randperm(5000)[:6]),
         "aten.randperm",
         "permute at most 2048",
     ),
-    "poisson": (Lambda(lambda x: x + torch.poisson(x.exp())), "aten.poisson", "rand, randn, bernoulli"),
-    "float64": (Lambda(lambda x: x.double().float()), "aten._to_copy", "use one of torch.float32"),
-    "half": (Lambda(lambda x: x.half().float()), "aten._to_copy", "use one of torch.float32"),
-    "float16": (Lambda(lambda x: x.half().float()), "aten._to_copy", "use one of torch.float32"),
-    "complex": (Lambda(lambda x: torch.fft.fft(x).real), "aten._fft_r2c", "use one of torch.float32"),
-    "gamma function": (Lambda(torch.lgamma), "aten.lgamma.default", "add a rule"),
+    "poisson": (Apply(lambda x: x + torch.poisson(x.exp())), "aten.poisson", "rand, randn, bernoulli"),
+    "float64": (Apply(lambda x: x.double().float()), "aten._to_copy", "use one of torch.float32"),
+    "half": (Apply(lambda x: x.half().float()), "aten._to_copy", "use one of torch.float32"),
+    "float16": (Apply(lambda x: x.half().float()), "aten._to_copy", "use one of torch.float32"),
+    "complex": (Apply(lambda x: torch.fft.fft(x).real), "aten._fft_r2c", "use one of torch.float32"),
+    "gamma function": (Apply(torch.lgamma), "aten.lgamma.default", "add a rule"),
 }
 
 
@@ -99,7 +92,7 @@ TRACING: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
 def test_what_depends_on_values_is_refused_where_it_happens(name: str) -> None:
     function, message = TRACING[name]
     with pytest.raises(CaptureError) as caught:
-        captured(Block(Lambda(function)))
+        captured(Block(Apply(function)))
     assert re.match(r"module inner\.1(, ATen operator aten\.\S+)?: ", str(caught.value))
     assert message in str(caught.value)
 
@@ -112,7 +105,7 @@ def checkpointed_gpt2(reentrant: bool) -> nn.Module:
 
 def test_a_long_sort_is_refused_with_its_length() -> None:
     with pytest.raises(Unsupported, match=r"module inner\.1: a sort of rows of 3000 .*sort at most 2048"):
-        captured(Block(Lambda(lambda x: x + x.repeat(1, 500).sort(1)[0][:, :6])))
+        captured(Block(Apply(lambda x: x + x.repeat(1, 500).sort(1)[0][:, :6])))
 
 
 def test_both_kinds_of_activation_checkpointing_are_one_program() -> None:
@@ -162,7 +155,7 @@ def test_a_layer_that_runs_again_in_the_backward_pass_is_refused() -> None:
 
 def test_dropout_that_runs_again_without_a_module_is_refused() -> None:
     dropout: Any = lambda x: nn.functional.dropout(x.tanh(), 0.2)  # noqa: E731
-    layer = Lambda(lambda x: Again.apply(dropout, x))
+    layer = Apply(lambda x: Again.apply(dropout, x))
     with pytest.raises(Unsupported, match=r"in the backward pass"):
         captured(Block(layer))
 
@@ -172,7 +165,7 @@ def test_what_is_computed_again_without_dropout_is_computed_once() -> None:
 
     def program(function: Callable[[torch.Tensor], torch.Tensor]) -> bytes:
         torch.manual_seed(0)
-        module = Block(Lambda(function))
+        module = Block(Apply(function))
         return capture(module, cross_entropy, SGD(0.1), {"x": X, "y": CLASSES}, ORDER).program.structure_root
 
     assert program(lambda x: checkpoint(torch.tanh, x, use_reentrant=False)) == program(torch.tanh)
