@@ -86,6 +86,13 @@ def _blocks(rng: Rng, *shape: int) -> Array:
     return rounded(_normal(rng, *shape) * scale)
 
 
+def _tails(rng: Rng, *shape: int) -> Array:
+    """Blocks down to subnormal numbers behind a large one, as the weights of a softmax are."""
+    scale = np.exp2(-rng.integers(0, 134, (shape[0], -(-shape[1] // 16))).astype(np.float64))
+    scale[:, 0] = 1
+    return rounded(_normal(rng, *shape) * scale.repeat(16, axis=1)[:, : shape[1]])
+
+
 DRAWERS: dict[str, Callable[..., Array]] = {
     "ordinary": _scaled(0, 0),
     "few bits": lambda rng, *shape: rounded(rng.integers(-4, 5, shape)),
@@ -103,6 +110,7 @@ DRAWERS: dict[str, Callable[..., Array]] = {
     "overflow": _scaled(63, 64),
     "full sums": _full,
     "blocks of different magnitudes": _blocks,
+    "tails": _tails,
     "infinities": _mixed(_scaled(0, 2), SPECIAL[9:11], 0.01),
     "special values": _mixed(_scaled(-2, 2), SPECIAL, 0.02),
     "zeros beside what is not finite": _mixed(_mixed(_scaled(0, 0), SPECIAL, 0.5), SPECIAL[:2], 0.97),

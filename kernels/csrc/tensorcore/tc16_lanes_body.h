@@ -21,29 +21,32 @@
 //
 // in the environment TRUNCATING, in which a conversion to binary32 is the block's rounding.
 //
-// INVARIANT, why a lane that is not redone has the bits of the rule. A product of factors has 16 significant
-// bits and is between 2^-122 and 4, scales are powers of two: nothing is rounded before it is truncated. What
-// is flushed to zero is below 2^-126, less than a unit, and would be truncated. Sixteen terms are less
+// INVARIANT, why a lane that is not redone has the bits of the rule. A product of factors has 16
+// significant bits and is below 4, and scales are powers of two: nothing is rounded before it is truncated.
+// What is flushed to zero is below 2^-126, less than a unit, and would be truncated. Sixteen terms are less
 // than 63.6 times 2^25, so only the addition of acc can leave 31 bits. Lanes are redone by the rule itself
 // (tc16_block)
-//   - where a factor is infinite, NaN or subnormal (special);
+//   - where a factor is infinite or NaN (special);
 //   - where `top`, as a biased exponent, is not LOW to HIGH: then a unit could be below the smallest normal
 //     number, so that a result could be subnormal, or a result could be infinite. An accumulator that is
 //     subnormal is below the unit otherwise, one that is infinite or NaN has an exponent above HIGH;
 //   - where the sum overflows;
-//   - where d is above NEAR. Factors more than KEPT binades below the largest are 0 here, with a distance
-//   that
-//     is too small. As KEPT - NEAR is 26, such a factor's products are truncated to zero if d is at most
-//     NEAR, and if d is above it, so is the distance that was computed, as all others are too.
+//   - where d is above NEAR, unless top is at least E - DOMINATED. Factors more than KEPT binades below the
+//     largest are 0 here, with a distance that may be wrong. As KEPT - NEAR is 26, the products of such a
+//     factor are truncated to zero if d is at most NEAR. If d is above it, no product has a distance up to
+//     NEAR, so all are below 2^(E - NEAR + 1), which is a unit if top is E - DOMINATED: then only the
+//     accumulator counts.
 // Where there is no product, nothing happens: the accumulator is the result.
 
 #include "tc16_kernel.h"
+#include "shared/bits.h"
 #include <string.h>
 
 #define WIDTH (4 * LANES)
 #define ALL (UINT64_MAX >> (64 - WIDTH))
 #define NEAR 34
 #define KEPT 60
+#define DOMINATED (NEAR - FRACTION_BITS - 1)
 #define BEYOND 120 // a distance of what is not kept; two of them are less than NO_TERM
 #define NO_TERM 255
 #define LOW 26 // a unit is at least 2^-126
@@ -57,7 +60,7 @@ typedef struct {
     float value[TC16_TERMS];
     uint32_t distance[TC16_TERMS]; // the byte four times
     int32_t exponent;              // of the unit
-    int8_t some, special;          // a factor is not zero; one is infinite, NaN or subnormal and near
+    int8_t some, special;          // a factor is not zero; one is infinite or NaN
 } row_block;
 
 typedef struct {
@@ -75,14 +78,19 @@ static inline __attribute__((always_inline)) uint32_t distance_of(uint32_t size,
 }
 static inline __attribute__((always_inline)) uint32_t value_of(uint32_t code, uint32_t most,
                                                                uint32_t distance) {
-    return distance > KEPT ? 0 : (code << 16) - (most << 23) + (BIAS << 23);
+    const uint32_t size = code & BF16_SIZE, sign = code >> 15 << 31;
+    // A subnormal number is below 2^7 of its last places; it is normal here.
+    const float small = (float)(int32_t)(size & 127) * f32_of((int32_t)((BIAS - 7 - (distance & 127)) << 23));
+    const uint32_t of_small = (uint32_t)bits_of(small) | sign,
+                   of_normal = (code << 16) - (most << 23) + (BIAS << 23);
+    return distance > KEPT ? 0 : size < 128 ? of_small : of_normal;
 }
 static inline __attribute__((always_inline)) uint32_t field_of(uint32_t size) {
     const uint32_t field = size >> 7;
     return size == 0 || size >= BF16_INFINITE ? 0 : field ? field : 1;
 }
-static inline __attribute__((always_inline)) uint32_t is_special(uint32_t size, uint32_t distance) {
-    return ((size >= BF16_INFINITE) & (size != ABSENT)) | ((size != 0) & (size < 128) & (distance <= KEPT));
+static inline __attribute__((always_inline)) uint32_t is_special(uint32_t size) {
+    return (size >= BF16_INFINITE) & (size != ABSENT);
 }
 
 static void prepare_row(const uint16_t *codes, int64_t blocks, void *to) {
@@ -96,7 +104,7 @@ static void prepare_row(const uint16_t *codes, int64_t blocks, void *to) {
         for (int k = 0; k < TC16_TERMS; k++) {
             const uint32_t size = codes[k] & BF16_SIZE, distance = distance_of(size, most);
             const uint32_t value = value_of(codes[k], most, distance);
-            special |= is_special(size, distance);
+            special |= is_special(size);
             block->distance[k] = distance * 0x01010101;
             memcpy(&block->value[k], &value, sizeof value);
         }
@@ -119,7 +127,7 @@ static void prepare_columns(const uint16_t *codes, int64_t blocks, void *to) {
                 const uint32_t code = codes[k * WIDTH + j], size = code & BF16_SIZE;
                 const uint32_t distance = distance_of(size, most[j]),
                                value = value_of(code, most[j], distance);
-                special[j] |= is_special(size, distance);
+                special[j] |= is_special(size);
                 block->distance[k][j] = (uint8_t)distance;
                 memcpy(&block->value[k][j], &value, sizeof value);
             }
@@ -142,20 +150,24 @@ INLINE void apply(const tc16_product *p, int64_t i, int64_t t, const row_block *
         least = least_of(least, plus(load_bytes(b->distance[k]), all_bytes(&a->distance[k])));
     const uint64_t none = equal(least, NO_TERM), special = a->special ? ALL : b->special;
     if (none == ALL && !special) return;
-    uint64_t again = above(least, NEAR);
+    uint64_t again = above(least, NEAR) & ~none;
     put_bytes(below, least);
 
-    words top[4], sum[4], carried[4];
+    words top[4], sum[4], carried[4], both[4];
     floats scale[4];
 #pragma GCC unroll 4
     for (int v = 0; v < 4; v++) {
         const words c = load(acc + v * LANES);
-        const words both = add(load(b->exponent + v * LANES), all_words(a->exponent));
-        top[v] = most_of(less(both, widened(below + v * LANES)), biased(c));
-        const words shift = less(add(both, all_words(BIAS + FRACTION_BITS)), top[v]);
+        both[v] = add(load(b->exponent + v * LANES), all_words(a->exponent));
+        top[v] = most_of(less(both[v], widened(below + v * LANES)), biased(c));
+        const words shift = less(add(both[v], all_words(BIAS + FRACTION_BITS)), top[v]);
         scale[v] = power(most_of(shift, all_words(0)));
         carried[v] = truncated((floats)c * power(less(all_words(2 * BIAS + FRACTION_BITS), top[v])));
         sum[v] = all_words(0);
+    }
+    for (int v = 0; again && v < 4; v++) { // not where the accumulator is far above
+        const words apart = less(top[v], less(both[v], all_words(DOMINATED)));
+        again &= ~(outside(apart, INT32_MIN / 2, -1) << (v * LANES));
     }
 #pragma GCC unroll 16
     for (int k = 0; k < TC16_TERMS; k++) {

@@ -88,7 +88,7 @@ def test_the_commands_play_a_job_when_they_are_pasted(start_anvil, tmp_path: Pat
                 break
         assert told[-1:] == ["PASTED\n"], "".join(told)
         output = "".join(told)
-        assert "55 operators give the bits" in output
+        assert "60 operators give the bits" in output
         assert "no alert" in output
         _until_revealed(folder, environment)
         assert "claim.valid" in (folder / "challenger.log").read_text()
