@@ -17,6 +17,7 @@ import numpy as np
 import repops
 import torch
 from repops.host.library import BEST_ISA, ISA_NAMES
+from repops.sums import SumMode
 
 from assay_capture.capture import Adam, Recipe, build
 from assay_capture.capture.recipe import seeded_parameters
@@ -179,11 +180,11 @@ def eager_curve(recipe: Recipe, autocast: bool) -> list[float]:
 
 
 def same_roots(name: str) -> str:
-    """Compare the run roots of processes with other instruction sets and numbers of threads, in two modes."""
+    """Compare the run roots of processes with other instruction sets and numbers of threads, in each mode."""
     found = {}
-    for exact in (False, True):
-        roots = {_root(name, exact, isa, threads) for isa in ISA_NAMES[: BEST_ISA + 1] for threads in (1, 2)}
-        found["exact" if exact else "repops-f32"] = len(roots) == 1
+    for sums in SumMode:
+        roots = {_root(name, sums, isa, threads) for isa in ISA_NAMES[: BEST_ISA + 1] for threads in (1, 2)}
+        found[sums] = len(roots) == 1
     wrong = [mode for mode, same in found.items() if not same]
     return (
         f"differs: {', '.join(wrong)}"
@@ -192,18 +193,18 @@ def same_roots(name: str) -> str:
     )
 
 
-def _root(name: str, exact: bool, isa: str, threads: int) -> str:
+def _root(name: str, sums: SumMode, isa: str, threads: int) -> str:
     environment = {**os.environ, "REPOPS_ISA": isa, "REPOPS_NUM_THREADS": str(threads)}
-    line = f"from benchmarks.bf16 import root_of; print(root_of({name!r}, {exact}))"
+    line = f"from benchmarks.bf16 import root_of; print(root_of({name!r}, {str(sums)!r}))"
     folder = Path(__file__).resolve().parent.parent
     command = [sys.executable, "-W", "ignore", "-c", line]
     done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip().splitlines()[-1]
 
 
-def root_of(name: str, exact: bool) -> str:
-    """Return the run root of a few steps."""
+def root_of(name: str, mode: str) -> str:
+    """Return the run root of a few steps in a mode."""
     bundle = build(replace(RECIPES[name](ROOT_STEPS), autocast=torch.bfloat16))
-    backend = repops.backend("cpu", repops.SumMode.of(exact))
+    backend = repops.backend("cpu", SumMode(mode))
     run = Run(bundle.program, bundle.constants, bundle.initial, ROOT_STEPS, (1,), backend)
     return run.commit_run().root.hex()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from repops import reference
@@ -9,8 +11,10 @@ from repops.calls import random_call
 from repops.host import cpu, tensor_core
 from repops.host.environment import Standard
 from repops.host.library import BEST_ISA, ISA_NAMES
-from repops.opset import BF16, F32
+from repops.host.strided import Matrices, product
+from repops.opset import BF16, F32, DtypeError
 from repops.reference.tensor_core import TERMS, in_binary32, padded
+from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE, canonical
 
 from .tensor_core_cases import DRAWERS, KINDS, drawn, factors, of_bits, rounded
@@ -92,6 +96,31 @@ def test_tiles_and_threads():
             if (isa, threads) == (1, 1):
                 first = got
             same(got, first, (ISA_NAMES[isa], threads))
+
+
+def test_products_of_views():
+    """Operands with strides of their own: every permutation of rows, columns and batch."""
+    rng = np.random.default_rng(11)
+    batch, m, k, n = 3, 21, 530, 40
+    for order_a, order_b in itertools.product(itertools.permutations(range(3)), repeat=2):
+        views = []
+        for shape, order in (((batch, m, k), order_a), ((batch, k, n), order_b)):
+            held = drawn(rng, "wide", tuple(shape[d] for d in order))
+            views.append(held.transpose(np.argsort(order)))
+        got = np.empty((batch, m, n), TYPE)
+        operands = [
+            Matrices((strides[0],), strides[1], strides[2], BF16)
+            for strides in ([stride // 2 for stride in x.strides] for x in (*views, got))
+        ]
+        addresses = [x.ctypes.data for x in (*views, got)]
+        product((batch,), m, k, n, operands, addresses, SumMode.TC16)(2, BEST_ISA)
+        (want,) = tensor_core.execute("bmm", [np.ascontiguousarray(x) for x in views], {})
+        same(got, want, (order_a, order_b))
+
+
+def test_a_product_of_views_has_one_dtype():
+    with pytest.raises(DtypeError, match="several dtypes in the mode tc16"):
+        product((), 1, 1, 1, [Matrices((), 1, 1, d) for d in (BF16, BF16, F32)], [0, 0, 0], SumMode.TC16)
 
 
 # --------------------------------------------------------------------------------------------- order of terms
