@@ -3,7 +3,7 @@
 arithmetic_mode  what may be asked of any mode, and what holds unless a mode says otherwise
 repops_f32       1: every order is fixed
 exact            2: sums are real sums, rounded once
-tc16             3: contractions of bf16 as tensor cores compute them; judged, but no job can have it yet
+tc16             3: contractions of bf16 are chains of tensor-core blocks; not finished
 rounded_f64      0x80 to 0x9e: sums of binary64 in any order, and logs of how they are rounded
 table            the modes, by byte and by name; the parts that other packages add to them
 
@@ -16,7 +16,7 @@ from .arithmetic_mode import ArithmeticMode, UnknownMode
 from .exact import EXACT, Exact
 from .repops_f32 import REPOPS_F32, RepopsF32
 from .rounded_f64 import BF16_BITS, Bounds, Form, RoundedF64, Rounding, check_bits
-from .table import JUDGED, MODES, USUAL, Parts, mode_named, mode_of, mode_or_unknown
+from .table import JUDGED, MODES, UNFINISHED, USUAL, Parts, mode_named, mode_of, mode_or_unknown
 from .tc16 import TC16, Tc16
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "MODES",
     "REPOPS_F32",
     "TC16",
+    "UNFINISHED",
     "USUAL",
     "ArithmeticMode",
     "Bounds",

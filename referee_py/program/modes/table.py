@@ -17,9 +17,11 @@ Part = TypeVar("Part")
 
 MODES: tuple[ArithmeticMode, ...] = (REPOPS_F32, EXACT, RoundedF64(Rounding()))
 """The modes that a job can have, each with its usual parameters."""
-JUDGED = (*MODES, TC16)
-"""The modes whose elements the court judges, in the order of Opset1's constructor. SAFETY: contracts and nodes refuse a
-job in a mode that is only here, as they refuse one in an unknown mode: not everything can compute it yet."""
+UNFINISHED: tuple[ArithmeticMode, ...] = (TC16,)
+"""Modes that the court judges, and that not everything computes yet. SAFETY: `mode_of` refuses them, by which
+everything refuses that stakes, posts or vouches for a run; the contracts post no job in them, and no flag names one."""
+JUDGED = (*MODES, *UNFINISHED)
+"""The modes whose elements the court judges, in the order of Opset1's constructor."""
 USUAL = REPOPS_F32
 """The mode of a program that asks for no other."""
 
@@ -37,9 +39,12 @@ def mode_of(byte: int) -> ArithmeticMode:
     found = _BY_BYTE.get(byte)
     if found is None:
         *first, last = (f"{mode.bytes_in_words} ({mode.name})" for mode in MODES)
-        judged = _JUDGED_BY_BYTE.get(byte)
-        what = f"{byte}" if judged is None else f"{byte} ({judged.name}), which only the court knows yet"
-        raise UnknownVersion(f"arithmetic mode {what}; this build implements {', '.join(first)} and {last}")
+        known = f"this build implements {', '.join(first)} and {last}"
+        if mode := _JUDGED_BY_BYTE.get(byte):
+            raise UnknownVersion(
+                f"arithmetic mode {byte} ({mode.name}) is not finished: nothing can be staked in it; {known}"
+            )
+        raise UnknownVersion(f"arithmetic mode {byte}; {known}")
     return found
 
 

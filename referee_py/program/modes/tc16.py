@@ -1,4 +1,4 @@
-"""The mode tc16: repops-f32, but contractions of bf16 have the arithmetic of tensor cores (docs/tensor-cores.md)."""
+"""The mode tc16: contractions of bf16 in blocks of 16 terms, as tensor cores add (docs/tensor-cores.md)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from .arithmetic_mode import ArithmeticMode
 
 
 class Tc16(ArithmeticMode):
-    """NOTE: the court judges it, and nothing else knows it yet: no job can have it (`table.JUDGED`)."""
+    """As repops-f32 but for contractions of bf16. On a processor, sums near either end of the range take long: data can
+    make a later step slower than the first."""
 
     name = "tc16"
     rule_contracts = (
         *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
         *("TensorContractions", "Pooling", "Rows", "Layout", "Sources"),
     )
+    data_slows_sums = True
 
     @property
     def byte(self) -> int:

@@ -15,6 +15,7 @@ from referee_py.program.modes import (
     MODES,
     REPOPS_F32,
     TC16,
+    UNFINISHED,
     USUAL,
     Bounds,
     Exact,
@@ -64,16 +65,17 @@ def test_other_bytes_are_refused_and_nothing_follows_from_them(byte: int) -> Non
 
 
 def test_a_mode_that_only_the_court_knows_can_be_judged_and_nothing_else() -> None:
-    assert [mode.byte for mode in JUDGED if mode not in MODES] == [TC16.byte] == [3]
-    with pytest.raises(UnknownVersion, match=r"mode 3 \(tc16\), which only the court knows yet; this build"):
+    assert (*MODES, *UNFINISHED) == JUDGED
+    assert UNFINISHED == (TC16,)
+    with pytest.raises(UnknownVersion, match=r"mode 3 \(tc16\) is not finished: nothing can be staked"):
         mode_of(TC16.byte)
-    with pytest.raises(UnknownVersion, match="only the court"):
+    with pytest.raises(UnknownVersion, match="is not finished"):
         Terms.of(PROGRAM, 1, [1], TC16.byte)
     with pytest.raises(KeyError):
         mode_named("tc16")
     assert isinstance(mode_or_unknown(TC16.byte), UnknownMode)
     # What computes has no part for it; what judges has.
-    with pytest.raises(UnknownVersion, match="only the court"):
+    with pytest.raises(UnknownVersion, match="is not finished"):
         Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3}).of(TC16.byte)
     assert Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3, Tc16: 4}).of(TC16.byte) == 4
 
