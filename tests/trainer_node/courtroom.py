@@ -41,8 +41,6 @@ from trainer_node.run.log_sources import OwnLogs
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
 from trainer_node.settings.sections import Policy
-from trainer_node.stake.admission import Means
-from trainer_node.stake.duty_book import DutyBook
 from trainer_node.stake.gas_patience import Market
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.artifacts import Kind, Name
@@ -236,7 +234,6 @@ class Court:
                 account=KEY, address=KEY.address, send=self.send, open=list, balance=lambda: 0
             ),
             reserve=Reserve(lambda: 1, lambda: False),
-            duties=DutyBook(Database(None), set, Means(0.0, 0.0, 1)),
             gas=GasBudget(Database(None), None),
             address=KEY.address,
             spare=lambda: 10**24,

@@ -64,15 +64,14 @@ class JobQueue:
             self._quiet.pop(job, None)
             self._happened[job] = None
 
-    def due(self, count: int, now: float = 0.0, rank: Callable[[int], int] = lambda _: 0) -> list[int]:
+    def due(self, count: int, now: float = 0.0) -> list[int]:
         """Return the jobs of this round. Jobs are numbered from 1 to ``count``; ``now``: the chain's time.
 
         Our jobs have a turn in every round, and so have up to `MAX_AT_WORK` jobs that we work on. Then come jobs in
         which something has happened, new jobs, and jobs seen earlier.
-        Ended jobs are quiet. ``rank``: of our jobs, those with a higher one come later.
+        Ended jobs are quiet.
         """
-        first = [job for job in self._ours | self._at_work.keys() if job <= count]
-        first.sort(key=lambda job: (rank(job), job))
+        first = sorted(job for job in self._ours | self._at_work.keys() if job <= count)
         known = set(first)
         quota = self._per_round // 2
         others = list[int]()
@@ -168,8 +167,7 @@ def end_of(job: JobView, now: float) -> float:
 
 class Scheduler:
     """Goes through the queue, and notes in ``problems`` why a job failed. ``works_at`` returns whether we work on a
-    job; such a job has a turn in every round, so that its result is used soon. ``joins``: see `quiet_until`; ``rank``:
-    see `JobQueue.due`."""
+    job; such a job has a turn in every round, so that its result is used soon. ``joins``: see `quiet_until`."""
 
     def __init__(
         self,
@@ -179,11 +177,10 @@ class Scheduler:
         metrics: Metrics | None = None,
         *,
         joins: bool = True,
-        rank: Callable[[int], int] = lambda _: 0,
     ) -> None:
         self._queue = queue
         self._problems = problems
-        self._works_at, self._joins, self._rank = works_at, joins, rank
+        self._works_at, self._joins = works_at, joins
         self._seen: int | None = None
         """The block of the round before."""
         self._metrics = metrics or Metrics()
@@ -197,7 +194,7 @@ class Scheduler:
         self.complete = True
         self._problems.forget_jobs_after(count)
         self._look_for_events(snapshot)
-        for job_id in self._queue.due(count, snapshot.now, self._rank):
+        for job_id in self._queue.due(count, snapshot.now):
             try:
                 job = snapshot.job(job_id)
                 ours, failed = attend(job)

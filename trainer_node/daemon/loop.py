@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import structlog
@@ -81,9 +81,7 @@ class Loop:
         self._node = node
         self._role = role
         queue = JobQueue(node.database)
-        self._scheduler = Scheduler(
-            queue, node.problems, role.works_at, node.metrics, joins=role.joins, rank=node.duties.rank
-        )
+        self._scheduler = Scheduler(queue, node.problems, role.works_at, node.metrics, joins=role.joins)
         key = node.transactions
         self._sender = Sender(key, node.reserve, node.gas) if key else None
         self._forwarder = _forwarder(node)
@@ -174,30 +172,11 @@ class Loop:
         for of, decide in turns:
             # SAFETY: an adversary may have caused an error in one of these turns; the other turns are still taken.
             try:
-                self._send(snapshot, self._spared(job.id, decide()))
+                self._send(snapshot, decide())
             except Exception as error:
                 _log.warning("turn.failed", job=job.id, of=of, error=type(error).__name__, reason=str(error))
                 failed = error
         return ours, failed
-
-    def _spared(self, job_id: int, dues: Iterable[Due]) -> Iterator[Due]:
-        """Yield what is due in a job, but of one that yields to others only what leaves them their ether."""
-        node = self._node
-        for due in dues:
-            bond = due.call.value if due.dispute else 0
-            reason = None
-            if node.duties.yields(job_id):
-                # NOTE: what is refused anyway is refused where it is sent, and costs nothing.
-                with contextlib.suppress(Reverted):
-                    gas = 0 if node.transactions is None else node.transactions.gas_cost(due.call)
-                    if due.call.enough + gas > node.spare_for(job_id, node.duties.behind(job_id)):
-                        reason = "what it takes is kept for jobs with more at stake"
-            if reason is None and bond and not node.duties.puts(job_id, due.call.data, bond):
-                reason = "its bond is more than may be lost in it"
-            if reason is None:
-                yield due
-            else:
-                _log.warning("act.yields", act=due.call.action, job=job_id, reason=reason)
 
     def _send(self, snapshot: Snapshot, dues: Iterable[Due]) -> None:
         for due in dues:

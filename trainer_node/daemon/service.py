@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -143,12 +143,6 @@ class Daemon:
         """Return the wei of our account that no job other than this one may need; without a key we have none."""
         free = self.transactions.free() if self.transactions else 0
         return free - self.reserve.for_others(job)
-
-    def spare_for(self, job: int, yields: Collection[int] = ()) -> int:
-        """Return the wei of our account for a stake in that job, if those jobs yield to it (`yielding`), or for what a
-        job that yields spends, beside those that it does not come before."""
-        free = self.transactions.free() if self.transactions else 0
-        return free - self.reserve.beside(job, yields, self.duties.keeps)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from ..daemon.due import Due
 from ..daemon.service import Daemon
 from ..run.refutation import Refuted
 from ..stake.deadlines import Unripe, unripe
-from ..stake.funds import kept, living_stakes, offer, put_in, refuting, top_up
+from ..stake.funds import kept, living_stakes, offer, refuting, top_up
 from ..stake.gas_patience import Patience, Slack
 from .actions import JobAction, later
 from .salts import Salts
@@ -131,8 +131,7 @@ class JobPlayer:
         """
         later = kept(job, self._account.address, self._node.settings.fees.max_fee, more=stakes)
         self._node.reserve.staking(job.id, price + later)
-        me = self._account.address
-        self._node.duties.staking(job.id, living_stakes(job, me) + stakes, (put_in(job, me) or 0) + price)
+        self._node.duties.staked(job.id, living_stakes(job, self._account.address) + stakes)
 
     def _opened(self, job: JobView, committed: bytes, shown: Due, too_late: Unripe | None) -> list[Due]:
         """Return the commitment first, and what it is to once the commitment is seen on the chain.

@@ -40,7 +40,7 @@ from ..stake.deadlines import (
     too_slow_to_stand,
 )
 from ..stake.deterrence import deterrence, useless
-from ..stake.funds import kept_to_watch, least_prize, offer, quarrel, too_little, too_poor, unpaid
+from ..stake.funds import kept_to_watch, offer, quarrel, too_little, too_poor, unpaid
 from ..stake.judge import LEFT, NOT_KNOWN, JobJudge, Reasons, first
 from ..stake.min_stake import TRIAL_MOVES
 from ..stake.policy import crowded, too_dear, too_long, too_much, too_uncertain, underpaid, unwanted
@@ -114,7 +114,7 @@ class Acceptance(JobJudge):
         yield too_slow(job, estimate, settings.latency_s, mined_s=settings.mined_s)
         yield self._node.duties.refuses(job, estimate)
         stake = max(job.stake_sent.wanted, job.stake_at(max_fee))
-        yield too_poor(stake, quarrel(job, max_fee), self._node.spare_for(job.id))
+        yield too_poor(stake, quarrel(job, max_fee), self._node.spare(job.id))
         yield self._runner.too_full(job.id)
 
     def watch(self, job: JobView, pool: PoolInfo, now: int) -> Reasons:
@@ -136,7 +136,7 @@ class Acceptance(JobJudge):
         yield too_hasty(job, settings.latency_s)
         yield too_slow(job, estimate, settings.latency_s, self._commit_age, settings.mined_s)
         yield self._node.duties.refuses(job, estimate)
-        yield too_poor(job.stake_sent.wanted, kept_to_watch(job, max_fee), self._node.spare_for(job.id))
+        yield too_poor(job.stake_sent.wanted, kept_to_watch(job, max_fee), self._node.spare(job.id))
         yield self._runner.too_full(job.id)
 
     def sample(self, job: JobView, now: int) -> Reasons:
@@ -208,17 +208,8 @@ class Acceptance(JobJudge):
             yield NOT_KNOWN
             return
         yield from never(job, settings, estimate, self._commit_age)
-        asked = not part or (me is not None and (job.claim_of(me) or job.trainer(me)) is not None)
-        later, spare = disputes * quarrel(job, max_fee), self._node.spare_for
-        # SAFETY: whoever plays against this stake has staked, too, and loses half of that to us.
-        yield self._node.duties.refuses(
-            job,
-            estimate,
-            disputes,
-            asked=asked,
-            prize=least_prize(job),
-            poor=lambda yields: too_poor(price, later, spare(job.id, yields)),
-        )
+        yield self._node.duties.refuses(job, estimate, disputes)
+        yield too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
         yield self._runner.too_full(job.id, part=part, stakes=beside + 1)
 
     def _late(self, job: JobView, ready_in_s: float, now: int) -> Reason | None:

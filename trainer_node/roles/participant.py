@@ -32,7 +32,7 @@ from ..play.late_requests import Closer
 from ..play.matches import MatchPlayer
 from ..play.open_duties import Undone
 from ..run.refutation import Refuted
-from ..stake.funds import kept, kept_to_watch, living_stakes, put_in, quarrel_gas, unopposed
+from ..stake.funds import kept, kept_to_watch, living_stakes, quarrel_gas
 from ..storage.resting_states import Found
 from .watcher import Watcher
 
@@ -256,10 +256,7 @@ class Participant(Role):
         if not staked or self._me is None:
             duties.free(job.id)
             return
-        # NOTE: a watcher's own stake is lost where it shows nothing, whoever stands against its claim.
-        watches = self._watcher is not None and self._watcher.watches(job)
-        wei = None if watches else put_in(job, self._me)
-        duties.staked(job.id, living_stakes(job, self._me), wei, idle=unopposed(job, self._me))
+        duties.staked(job.id, living_stakes(job, self._me))
 
     def _learn(self, job: JobView) -> list[Due]:
         """Measure what a job may ask of us. It takes time, and nothing of it is due."""

@@ -8,7 +8,6 @@ deadlines       reasons: too little time for what was measured
 deterrence      what chance of detection a job's terms call for; a reason: a part of its run is not enough
 admission       reasons: one more stake or signature cannot be defended beside the others
 flood           reasons: all that may be requested at once cannot be sent in time
-yielding        which jobs yield to a stake that earns more than what may be lost in them
 duty_book       what we have staked on or signed
 reserved_ether  ether that open jobs may still take
 min_stake       the least stake of a chain, from measured gas

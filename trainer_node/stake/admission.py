@@ -22,16 +22,13 @@ short period busy all the time, and a long work beside it would begin when only 
 
 NOTE: of a root one match at a time is counted, and of a stake one trial: who wants the next one pays a stake or a bond
 that is lost, and twice as much (docs/economics.md).
-
-A job that yields to others (`yielding`) is held to its clock and periods as if these had no match; its own work counts
-against theirs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from referee_py.params import LOG_SECONDS
 
@@ -66,8 +63,9 @@ class Means:
 class Duty:
     """Duty in a job in which we have ``stakes``: seconds of computing for a match of each stake, for what it
     waits for answers, for the answers under one checkpoint, for one step's logs, for a trial of each stake; the most
-    moves of a dispute; and its clock and periods in seconds, 0 for an appeal where there are no verifiers, and for a
-    verdict where no data can be requested of us, because we only refute.
+    moves of a dispute; and its clock and periods in seconds, 0 for an appeal where there are no verifiers.
+
+    NOTE: a refutation counts as a claim does, though no data can be requested of it.
     """
 
     match_s: float
@@ -82,26 +80,21 @@ class Duty:
     stakes: int = 1
 
     @classmethod
-    def of(cls, job: JobView, estimate: CostEstimate, stakes: int = 1, *, asked: bool = True) -> Duty:
-        """Return the duty of a job that has been measured. ``asked``: data may be requested of us."""
+    def of(cls, job: JobView, estimate: CostEstimate, stakes: int = 1) -> Duty:
+        """Return the duty of a job that has been measured."""
         terms, rules = job.program, job.rules
         return cls(
             estimate.match_s(terms),
             estimate.waits_s(terms),
-            estimate.answer_s(terms) if asked else 0.0,
-            estimate.commit_s if asked and terms.arithmetic.follows_logs else 0.0,
+            estimate.answer_s(terms),
+            estimate.commit_s if terms.arithmetic.follows_logs else 0.0,
             estimate.trial.seconds,
             max(match_moves(terms), TRIAL_MOVES),
             rules.clock,
-            rules.verdict_period if asked else 0,
+            rules.verdict_period,
             rules.appeal_period if rules.has_verifiers else 0,
             stakes,
         )
-
-    @property
-    def unplayed(self) -> Duty:
-        """What is left of it while nobody plays against us."""
-        return replace(self, match_s=0.0, waits_s=0.0, trial_s=0.0, moves=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +130,9 @@ class TooMuchAtOnce(Reason):
     limit: int
 
 
-def too_much_at_once(
-    held: Mapping[int, Duty],
-    job_id: int,
-    duty: Duty,
-    means: Means,
-    yields: Mapping[int, Collection[int]] | None = None,
-) -> TooMuchAtOnce | None:
+def too_much_at_once(held: Mapping[int, Duty], job_id: int, duty: Duty, means: Means) -> TooMuchAtOnce | None:
     """Return why not to stake on a job, or None: what it may ask at once with all others does not fit the shortest
-    clock or period. ``held``: the jobs that hold stakes of ours; ``duty``: that of the job with the new stake;
-    ``yields``: by job, those that it yields to.
+    clock or period. ``held``: the jobs that hold stakes of ours; ``duty``: that of the job with the new stake.
 
     NOTE: with nothing else at stake there is no reason. `too_slow` has judged the job by itself.
     """
@@ -154,34 +140,34 @@ def too_much_at_once(
     if not others and duty.stakes == 1:
         return None
     duties = {**others, job_id: duty}
+    every = [of for of in duties.values() for _ in range(of.stakes)]
+    matches, waits = sum(of.match_s for of in every), sum(of.waits_s for of in every)
+    trials, shared = (
+        trials_s([of.trial_s for of in every], means.lanes),
+        sum(of.trial_s for of in every) / means.lanes,
+    )
+    answers = sum(of.answer_s + of.log_s for of in duties.values())
+    logs = sum(of.log_s for of in duties.values()) / LOG_SECONDS
+    sending = sum(of.moves for of in every) * means.mined_s
+    rounds_s = 2 * (means.latency_s + (len(every) - 1) * means.mined_s)
     found = list[TooMuchAtOnce]()
     for number, of in duties.items():
-        before = (yields or {}).get(number, ())
-        beside = [one.unplayed if n in before else one for n, one in duties.items()]
-        for name, what, limit, seconds in _needs(of, beside, means):
-            takes_s = MARGIN * seconds
-            if takes_s > limit > 0:
-                stakes = sum(one.stakes for one in beside)
-                found.append(TooMuchAtOnce(stakes, len(duties), what, takes_s, name, number, limit))
+        moves_s = of.moves * (means.latency_s - means.mined_s) + sending
+        needed = {
+            "clock": ("disputes", of.clock, matches + waits + trials + moves_s),
+            "verdict period": (
+                "answers",
+                of.verdict_period,
+                matches + answers + shared + logs * of.verdict_period + rounds_s,
+            ),
+        }
+        if of.appeal_period:
+            needed["appeal period"] = "appeals", of.appeal_period, matches + waits + shared + rounds_s
+        for name, (what, limit, seconds) in needed.items():
+            if MARGIN * seconds > limit:
+                takes_s = MARGIN * seconds
+                found.append(TooMuchAtOnce(len(every), len(duties), what, takes_s, name, number, limit))
     return max(found, key=lambda reason: reason.takes_s - reason.limit, default=None)
-
-
-def _needs(of: Duty, duties: Sequence[Duty], means: Means) -> Iterator[tuple[str, str, int, float]]:
-    """Yield the limits of a job by name, with what is due in them, and the seconds that it may take beside all that
-    these ``duties`` ask, its own among them. A limit of 0 is none."""
-    every = [one for one in duties for _ in range(one.stakes)]
-    matches, waits = sum(one.match_s for one in every), sum(one.waits_s for one in every)
-    seconds = [one.trial_s for one in every]
-    trials, shared = trials_s(seconds, means.lanes), sum(seconds) / means.lanes
-    answers = sum(one.answer_s + one.log_s for one in duties)
-    logs = sum(one.log_s for one in duties) / LOG_SECONDS
-    sending = sum(one.moves for one in every) * means.mined_s
-    rounds_s = 2 * (means.latency_s + (len(every) - 1) * means.mined_s)
-    moves_s = of.moves * (means.latency_s - means.mined_s) + sending
-    yield "clock", "disputes", of.clock, matches + waits + trials + moves_s
-    asked_s = matches + answers + shared + logs * of.verdict_period + rounds_s
-    yield "verdict period", "answers", of.verdict_period, asked_s
-    yield "appeal period", "appeals", of.appeal_period, matches + waits + shared + rounds_s
 
 
 class TooManyTrials(Reason):

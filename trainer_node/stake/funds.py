@@ -12,7 +12,6 @@ nothing above its own ``max_fee``. Up to that price it can finish what it has be
 from __future__ import annotations
 
 from referee_py.jobs import claim_price, fee_at, refutation_price
-from referee_py.params import PRIZE_DIVISOR, VERDICT_DIVISOR
 from referee_py.watch import share_of
 
 from ..chain import JobPhase, JobView
@@ -100,35 +99,6 @@ def quarrel_gas(job: JobView, max_fee: int) -> int:
 def trial_wei(job: JobView, max_fee: int) -> int:
     """Return the wei that the gas of a trial may take, as far as the prize pays for a unit of it."""
     return trial_gas() * min(max_fee, bearable(job.stake_at(max_fee), job.stake_gas))
-
-
-# ---------------------------------------------------------------------- at stake
-
-
-def least_prize(job: JobView) -> int:
-    """Return the least wei that whoever wins a match in a job gets of its opponent's stake, whenever and against whom.
-
-    NOTE: no claim or refutation takes less than the stake at the lower bound of gas. More may stand for a lie now, but
-    its author can lose that to an ally, and claim the root again when gas is cheaper.
-    """
-    stake = job.stake_at(0)
-    verifiers = stake // VERDICT_DIVISOR if job.rules.has_verifiers else 0
-    return stake // PRIZE_DIVISOR - verifiers
-
-
-def put_in(job: JobView, me: str) -> int | None:
-    """Return the wei of our stakes in a job that are not lost; None if we hold a slot that has no claim yet: what it
-    may still ask has nothing to do with who stands against us."""
-    if job.trainer(me) is not None and job.claim_of(me) is None:
-        return None
-    return sum(claim.stake for claim in job.stakes_of(me) if not claim.lost)
-
-
-def unopposed(job: JobView, me: str) -> bool:
-    """Return whether nobody is left to play against what we have in a job: each of our stakes that is not lost refutes
-    a root that is dead. A match can begin only once that root is claimed again, with a new stake."""
-    groups = [job.groups[claim.group] for claim in job.stakes_of(me) if not claim.lost]
-    return all(group.refutes is not None and job.groups[group.refutes].dead for group in groups)
 
 
 # ---------------------------------------------------------------------- reasons not to stake

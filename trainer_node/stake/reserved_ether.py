@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 
 class Reserve:
@@ -50,9 +50,3 @@ class Reserve:
     def for_others(self, job: int = 0) -> int:
         """Return the wei kept for all jobs but that one."""
         return sum(wei for number, wei in self._kept.items() if number != job)
-
-    def beside(self, job: int, yields: Collection[int], most: Callable[[int], float]) -> int:
-        """Return the wei that a stake in that job leaves to others. ``yields``: those that yield to it; ``most``: the
-        most that another keeps from it, by number."""
-        others = self._kept.keys() - {job, *yields}
-        return int(sum(min(self._kept[number], most(number)) for number in others))

@@ -132,13 +132,6 @@ def test_what_we_work_at_has_its_turn_every_round(stored: Database) -> None:
     assert len(queue.due(100)) == PER_ROUND + MAX_AT_WORK
 
 
-def test_our_jobs_that_yield_to_others_come_after_them(stored: Database) -> None:
-    queue = JobQueue(stored)
-    for number in (3, 5, 7, 9):
-        queue.mark(number, True)
-    assert queue.due(10, rank={3: 2, 5: 1, 7: 0, 9: 0}.__getitem__)[:4] == [7, 9, 5, 3]
-
-
 def test_ten_thousand_jobs_of_strangers_do_not_slow_a_round(stored: Database) -> None:
     scheduler = Scheduler(JobQueue(stored), Problems())
     queue = JobQueue(stored)

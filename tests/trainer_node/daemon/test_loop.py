@@ -57,7 +57,7 @@ def attended(*turns: Turn) -> list[str]:
     """Return what is sent in these turns. Raises the last error."""
     account: Any = Account()
     loop: Any = object.__new__(Loop)
-    loop._ours, loop._node = [False, False], SimpleNamespace(duties=DUTIES)
+    loop._ours = [False, False]
     loop._role = SimpleNamespace(turns=lambda *_: (True, list(turns)))
     loop._sender = Sender(account, Reserve(lambda: 1, lambda: False), GasBudget(Database(None), 0))
     job: Any = SimpleNamespace(id=1, phase=JobPhase.CHALLENGE)
@@ -69,14 +69,7 @@ def attended(*turns: Turn) -> list[str]:
     return account.sent
 
 
-DUTIES = SimpleNamespace(
-    free=lambda _: None,
-    staked=lambda *_, **__: None,
-    staking=lambda *_: None,
-    knows=lambda _: True,
-    yields=lambda _: False,
-    puts=lambda *_: True,
-)
+DUTIES = SimpleNamespace(free=lambda _: None, staked=lambda *_: None, knows=lambda _: True)
 LAST = Turn("last", lambda: [due("last")])
 
 
@@ -130,7 +123,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
     part._refutes, part._helped = Refutes(), set()
     claim, pair = (
-        SimpleNamespace(lost=False, stake=1, group=0),
+        SimpleNamespace(lost=False),
         (
             SimpleNamespace(root=b"r", speaker=None, refutes=None),
             SimpleNamespace(root=b"s", speaker=None, refutes=None),
@@ -159,7 +152,7 @@ def test_a_stake_whose_duty_is_not_known_is_measured_in_a_turn_of_its_own(
     part._disputes.hearings, job.open_matches = lambda *_, **__: ([], {}), 0
     part._node.duties = SimpleNamespace(
         free=lambda _: learnt.append("free"),
-        staked=lambda number, stakes, wei, idle: learnt.append((number, stakes, wei, idle)),
+        staked=lambda number, stakes: learnt.append((number, stakes)),
         knows=lambda _: False,
         learn=lambda of, found: learnt.append((of.id, found)),
     )
@@ -167,7 +160,7 @@ def test_a_stake_whose_duty_is_not_known_is_measured_in_a_turn_of_its_own(
     snapshot: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=1))
     found = dict(part.turns(snapshot, job)[1])
     assert list(found["duty"]()) == []
-    assert learnt == [(1, 1, 1, False), (1, estimate)]
+    assert learnt == [(1, 1), (1, estimate)]
     part._node.duties.knows = lambda _: True
     assert "duty" not in dict(part.turns(snapshot, job)[1])
     job.stakes_of, job.claim_of = lambda _: [], lambda _: None
@@ -250,10 +243,7 @@ def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytes
     player._started_at = 0
     player._salts = SimpleNamespace(of=lambda *_: b"s")
     job: Any = SimpleNamespace(
-        id=1,
-        stakes_of=lambda _: [],
-        trainer=lambda _: None,
-        group_of_root=lambda _: SimpleNamespace(dead=False, spokesman=1),
+        id=1, stakes_of=lambda _: [], group_of_root=lambda _: SimpleNamespace(dead=False, spokesman=1)
     )
     own: Any = SimpleNamespace(root=b"r", last=b"l", path=(), logs=b"")
     for number in (19, 20, 21, 22):

@@ -59,7 +59,7 @@ def test_a_job_with_our_stake_stays_ours_until_its_end_is_confirmed(tmp_path: An
     node.reserve, held = Reserve(lambda: 1, lambda: False), list[bool]()
     node.keeper.stake = lambda _, of: held.append(of)
     node.market = lambda _: Market(0, 0)
-    node.duties.staked, node.duties.knows = lambda *_, **__: None, lambda _: True
+    node.duties.staked, node.duties.knows = lambda *_: None, lambda _: True
     forgotten = list[int]()
     runner: Any = SimpleNamespace(
         works_at=lambda _: False, forget=forgotten.append, found=lambda _: [], known=lambda _: None

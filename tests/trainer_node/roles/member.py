@@ -53,8 +53,8 @@ def member(
         gas=SimpleNamespace(pays=pays),
         gauges=SimpleNamespace(job=lambda *_: None),
         reserve=SimpleNamespace(jobs=set, seen=lambda *_: None, kept=lambda _: 0),
-        duties=SimpleNamespace(refuses=lambda *_, poor=lambda _: None, **__: poor(()), free=lambda _: None),
+        duties=SimpleNamespace(refuses=lambda *_: None, free=lambda _: None),
         wei=RICH,
     )
-    node.spare = node.spare_for = lambda _job=0, _yields=(): node.wei
+    node.spare = lambda _job=0: node.wei
     return node

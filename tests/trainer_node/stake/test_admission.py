@@ -317,23 +317,3 @@ def test_the_gas_of_all_trials_has_to_be_in_the_account() -> None:
     assert too_many_trials([], one, 99, MEANS) is not None, (
         "nor is a first one signed that we could not defend"
     )
-
-
-def test_a_job_is_held_to_its_clock_as_if_those_that_it_yields_to_had_no_match() -> None:
-    short, long = duty(0.0, 0, match_s=4.0, clock=10), duty(0.0, 0, match_s=4.0, clock=100)
-    assert too_much_at_once({1: short}, 2, long, MEANS) is not None
-    assert too_much_at_once({1: short}, 2, long, MEANS, {1: {2}}) is None
-    assert too_much_at_once({1: short, 3: short}, 2, long, MEANS, {1: {2}}) is not None, (
-        "the third yields to nobody"
-    )
-    heavy = replace(short, match_s=50.0)
-    assert too_much_at_once({1: heavy}, 2, long, MEANS, {1: {2}}) is not None, (
-        "its own work counts in all clocks"
-    )
-
-
-def test_answers_count_wherever_they_are_asked_for() -> None:
-    """They earn nothing, so nobody yields to them."""
-    bait, claim = duty(1.0, 10), duty(5.0, 1000, match_s=20.0)
-    assert too_much_at_once({1: bait}, 2, claim, MEANS, {1: {2}}) is not None
-    assert too_much_at_once({1: bait}, 2, replace(claim, answer_s=3.0), MEANS, {1: {2}}) is None

@@ -149,7 +149,7 @@ def node() -> Any:
         reserve=reserve,
         remembered=Remembered(),
         duties=DutyBook(Database(None), reserve.jobs, MEANS),
-        spare_for=lambda _job, _yields=(): 10**30,
+        spare=lambda _job=0: 10**30,
         client=SimpleNamespace(
             deployment=SimpleNamespace(referee=REFEREE),
             snapshot=lambda: SimpleNamespace(commit_age=lambda: 0),

@@ -10,18 +10,7 @@ import pytest
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.chain.fees import GWEI, next_base_fee
 from trainer_node.stake import min_stake
-from trainer_node.stake.funds import (
-    kept,
-    kept_to_watch,
-    least_prize,
-    offer,
-    put_in,
-    quarrel,
-    refuting,
-    too_poor,
-    top_up,
-    unpaid,
-)
+from trainer_node.stake.funds import kept, kept_to_watch, offer, quarrel, too_poor, top_up, unpaid
 from trainer_node.stake.policy import too_dear
 
 from ..desk import job, rules
@@ -197,22 +186,3 @@ def test_who_cannot_go_through_with_it_does_not_stake(spare: int, poor: bool) ->
     assert (reason is not None) == poor
     if reason is not None:
         assert all(words in str(reason) for words in ("10 wei", "5 wei", "14 wei", "fees.max_fee_gwei"))
-
-
-def test_the_least_prize_is_of_the_least_stake_that_a_job_ever_takes() -> None:
-    of = job(stake=7 * GWEI, stake_gas=10, low_fee=GWEI, high_fee=100 * GWEI)
-    for base_fee in (0, GWEI // 2, 40 * GWEI, 10**6 * GWEI):
-        now = replace(of, base_fee=base_fee)
-        assert least_prize(now) == 4 * GWEI, "four tenths of ten gwei: a tenth is the verifiers'"
-        assert offer(now, b"").wanted >= 10 * GWEI
-        assert refuting(now, b"").wanted >= 10 * GWEI
-    assert least_prize(replace(of, rules=rules(threshold=0))) == 5 * GWEI
-
-
-def test_what_is_put_into_a_job_is_unknown_while_a_slot_has_no_claim() -> None:
-    claims = tuple(ClaimView(n, ME, 10**n, n, n == 0, n == 1, False, "") for n in range(3))
-    groups = tuple(Group(n, bytes([n]), b"", 0, 0, 0, 0, (n,), refutes=0 if n else None) for n in range(3))
-    held = job(trainers=(Trainer(ME, False, 1, b""),))
-    assert put_in(held, ME) is None
-    assert put_in(replace(held, claims=claims, groups=groups), ME) == 101, "one is lost"
-    assert put_in(job(), ME) == 0

@@ -82,13 +82,3 @@ def test_an_endpoint_that_fails_lets_go_of_nothing() -> None:
     assert kept.kept(1) == 9
     kept.seen(1, 0, 12)
     assert kept.kept(1) == 0
-
-
-def test_beside_a_stake_others_keep_what_is_in_proportion_and_those_that_yield_nothing() -> None:
-    kept = reserve(Chain())
-    for job, wei in ((1, 5), (2, 300), (3, 70)):
-        kept.seen(job, wei, 7)
-    most = {1: float("inf"), 2: 20.0, 3: 90.0}.__getitem__
-    assert kept.beside(9, (), most) == 5 + 20 + 70
-    assert kept.beside(3, (1,), most) == 20
-    assert kept.for_others() == 375, "all of it is kept from leaving the account"
