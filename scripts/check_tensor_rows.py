@@ -24,16 +24,36 @@ from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.reference.tensor_core import TERMS, block
 from repops.tensors import Array, canonical
 
+from referee_py.element import tensor as court
+
 Rule = Callable[[Array, Array, Array], Array]
 
 
 def rules() -> dict[str, Rule]:
-    """Return the implementations of the rule: from factors (uint16, rows of 16) and c (uint32) to d (uint32).
-
-    NOTE: a further one, such as that of the contracts, is added here.
-    """
+    """Return the implementations of the rule: from factors (uint16, rows of 16) and c (uint32) to d (uint32)."""
     kernels = {f"C, {ISA_NAMES[isa]}": partial(tensor_core.blocks, isa=isa) for isa in range(BEST_ISA + 1)}
-    return {"reference": block, **kernels}
+    return {"reference": block, **kernels, "court": judged}
+
+
+def judged(a: Array, b: Array, c: Array) -> Array:
+    """Return what the steps of a trial give for blocks, one after the other.
+
+    NOTE: the twin's steps; tests/contracts/float/TensorBlock.t.sol compares the contract with rows and with the twin.
+    """
+    return np.array(
+        [_judged(*row) for row in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)], np.uint32
+    )
+
+
+def _judged(left: list[int], right: list[int], c: int) -> int:
+    pairs = list(zip(left, right, strict=True))
+    e, flags = court.opened(c)
+    for pair in pairs:
+        e, flags = court.widen(e, flags, *pair)
+    total = court.begun(e, 0, c)
+    for pair in pairs:
+        total = court.accumulate(e, total, *pair)
+    return court.rounded(e, flags, total)
 
 
 class Rows(NamedTuple):

@@ -27,7 +27,10 @@ SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=
 OUTSIDE = recording.HERE / "outside.c"
 EMULATED = Path(__file__).parent / "avx512"  # its immintrin.h has AVX-512 for a processor without it
 SIMDE = Path("/usr/include/simde/x86/avx512.h")
-AVX512_TESTS = ("bf16", "exact", "fusion", "fusion_bf16", "fusion_random", "properties", "strided")
+AVX512_TESTS = (
+    *("test_bf16", "test_exact", "test_properties", "test_tensor_core"),
+    *("fuse/test_fusion", "fuse/test_fusion_bf16", "fuse/test_fusion_random", "host/test_strided"),
+)
 
 pytestmark = pytest.mark.timeout(900)  # the first build for another machine makes its C library
 slow = pytest.mark.slow
@@ -107,18 +110,18 @@ def test_avx512_on_a_processor_without_it(tmp_path):
     shutil.copytree(recording.SOURCES, kernels)
     target = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"
     for path, said, meant in [
-        ("repops.h", f"{target},prefer-vector-width=512", "avx2,fma"),
-        ("target_avx512.h", f"{target},prefer-vector-width=512", "avx2,fma"),
-        ("runtime.c", "return (b & avx512) == avx512 && (saved & 0xE6) == 0xE6 ?", "return avx512 ?"),
+        ("runtime/repops.h", f"{target},prefer-vector-width=512", "avx2,fma"),
+        ("runtime/target_avx512.h", f"{target},prefer-vector-width=512", "avx2,fma"),
+        ("runtime/runtime.c", "return (b & avx512) == avx512 && (saved & 0xE6) == 0xE6 ?", "return avx512 ?"),
     ]:
         text = (kernels / path).read_text()
         assert said in text
         (kernels / path).write_text(text.replace(said, meant))
     options = ["-O2", "-w", "-Wno-psabi", "-mavx2", "-mfma", f"-I{EMULATED}"]
-    library = recording.build_library(tmp_path, GCC, options, kernels=sorted(kernels.glob("*.c")))
+    library = recording.build_library(tmp_path, GCC, options, kernels=sorted(kernels.glob("*/*.c")))
     done = run_python(library, "-m", "repops.selftest", "--isa", "avx512")
     assert done.returncode == 0, done.stderr
-    tests = [f"tests/kernels/test_{name}.py" for name in AVX512_TESTS]
+    tests = [f"tests/kernels/{name}.py" for name in AVX512_TESTS]
     done = run_python(library, "-m", "pytest", "-q", "-n", "0", "-o", f"cache_dir={tmp_path}", *tests)
     assert done.returncode == 0, done.stdout[-4000:]
     assert " skipped" not in done.stdout
