@@ -24,7 +24,6 @@ MACHINE = os.uname().machine
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 GCC = ("gcc", "-fopenmp")
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-OUTSIDE = recording.HERE / "outside.c"
 EMULATED = Path(__file__).parent / "avx512"  # its immintrin.h has AVX-512 for a processor without it
 SIMDE = Path("/usr/include/simde/x86/avx512.h")
 AVX512_TESTS = (
@@ -178,7 +177,7 @@ def test_no_kernel_leaves_its_arrays(calls, tmp_path):
     ("name", "report"), [("arange", "heap-buffer-overflow"), ("neg", "cannot be represented")]
 )
 def test_sanitizers_see_a_kernel_that_does(name, report, tmp_path):
-    program = recording.build(tmp_path, GCC, SANITIZE, kernels=[OUTSIDE])
+    program = recording.build(tmp_path, GCC, SANITIZE, kernels=recording.OUTSIDE)
     inputs, attrs = ([], {"n": 1000}) if name == "arange" else ([np.array([np.iinfo(np.int64).min])], {})
     outputs = reference.execute(name, inputs, attrs)
     (tmp_path / "calls").write_bytes(recording.record(name, inputs, attrs, outputs))

@@ -17,16 +17,17 @@ ROOT = Path(__file__).parents[2]
 OPTIONS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 GCC = ("gcc", "-fopenmp")
 TESTS = (
-    "test_chains.py",
+    "f64/test_f64.py",
+    "f64/test_f64_conv.py",
+    "f64/test_grid.py",
+    "fuse/test_fusion.py",
+    "host/test_chains.py",
+    "host/test_hashing.py",
     "test_exact.py",
     "test_executors.py",
-    "test_fusion.py",
-    "test_hashing.py",
-    "test_grid.py",
     "test_philox.py",
     "test_selftest.py::test_the_kernels_give_the_digests",
-    "test_f64.py",
-    "test_f64_conv.py",
+    "test_tensor_core.py",
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -69,7 +70,7 @@ def test_executors_make_no_report(tmp_path):
 )
 def test_a_kernel_that_leaves_its_arrays_is_reported(call, report, tmp_path):
     """The control: kernels that are wrong on purpose."""
-    library = recording.build_library(tmp_path, GCC, OPTIONS, kernels=[recording.HERE / "outside.c"])
+    library = recording.build_library(tmp_path, GCC, OPTIONS, kernels=recording.OUTSIDE)
     done = run_python(library, "-c", f"import numpy as np; from repops.host.cpu import execute; {call}")
     assert done.returncode != 0
     assert report in done.stderr

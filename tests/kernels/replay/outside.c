@@ -1,10 +1,6 @@
 // Kernels that are wrong on purpose, to show that the tests with sanitizers notice it.
 
-#include "repops.h"
-
-int repops_best_isa(void) {
-    return ISA_PORTABLE;
-}
+#include "runtime/repops.h"
 
 // Writes one element too many.
 OPERATOR(arange) {

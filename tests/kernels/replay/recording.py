@@ -19,6 +19,8 @@ from referee_py.rounding.evaluate import CONTRACTIONS
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[2] / "kernels" / "csrc"
+OUTSIDE = (HERE / "outside.c", SOURCES / "runtime/runtime.c", SOURCES / "runtime/call.c")
+"""Kernels that are wrong on purpose, and what calls them."""
 NAME_BYTES = 32
 
 # Options of kernels/CMakeLists.txt that fix the arithmetic; the caller chooses optimisation.

@@ -13,7 +13,7 @@
 // Every call runs for each instruction set and several thread counts, in the floating-point environment that
 // it finds and in a hostile one, which must be unchanged afterwards.
 
-#include "repops.h"
+#include "runtime/repops.h"
 #include "environment.h"
 #include <stdio.h>
 #include <stdlib.h>
