@@ -74,16 +74,16 @@ class _Comparison:
             raise Differs(self._found)
 
 
-def on_gpu(exact: bool = False) -> Backend:
+def on_gpu(sums: SumMode = SumMode.REPOPS_F32) -> Backend:
     """Return the cuda backend of a mode with numpy arrays as inputs and outputs."""
     from repops.cuda import executor
 
-    execute: Callable[..., list[Any]] = backend("cuda", SumMode.of(exact)).execute
+    execute: Callable[..., list[Any]] = backend("cuda", sums).execute
 
     def run(name: str, inputs: Sequence[Array], attrs: Any) -> list[Array]:
         return [executor.get(output) for output in execute(name, list(map(executor.put, inputs)), attrs)]
 
-    return Backend("cuda", run, SumMode.of(exact))
+    return Backend("cuda", run, sums)
 
 
 def same_digests(executor: Backend) -> int:

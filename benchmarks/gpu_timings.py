@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from repops.sums import SumMode
+
 TARGET_MS = 2.0  # of one measurement
 TURNS = 15
 
@@ -113,19 +115,19 @@ def _random(torch: Any, *shape: int) -> Any:
 
 def _call(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
     """Return a function that applies the operator and writes to existing outputs."""
-    return _bound(name, inputs, attrs, exact=False)
+    return _bound(name, inputs, attrs, SumMode.REPOPS_F32)
 
 
 def _exactly(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
     """Return the same function in the mode exact."""
-    return _bound(name, inputs, attrs, exact=True)
+    return _bound(name, inputs, attrs, SumMode.EXACT)
 
 
-def _bound(name: str, inputs: list[Any], attrs: dict[str, Any], exact: bool) -> Callable[[], object]:
+def _bound(name: str, inputs: list[Any], attrs: dict[str, Any], sums: SumMode) -> Callable[[], object]:
     from repops import cuda
 
-    out = cuda.execute(name, inputs, attrs, exact=exact)
-    return lambda: cuda.execute(name, inputs, attrs, out, exact)
+    out = cuda.execute(name, inputs, attrs, sums=sums)
+    return lambda: cuda.execute(name, inputs, attrs, out, sums)
 
 
 GPT2 = (

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..host.hashing import HASH_BYTES, TreeKind
 from ..opset import BF16, BOOL, F32, I64, Attrs, Dtype, DtypeError, Shape, Spec, lookup
+from ..sums import SumMode
 from ..tensors import AliasError, Array, ArrayError, call_of, freeze
 from ..tensors import spec_of as array_spec
 from .device import Device, device, torch_with_cuda
@@ -110,10 +111,9 @@ def execute(
     inputs: Sequence[Tensor],
     attrs: Attrs,
     out: Sequence[Tensor] | None = None,
-    exact: bool = False,
+    sums: SumMode = SumMode.REPOPS_F32,
 ) -> list[Tensor]:
-    """Apply one operator on torch's current stream, in the mode repops-f32 or exact. Outputs are new tensors, or `out`
-    if it is given.
+    """Apply one operator on torch's current stream, in a mode. Outputs are new tensors, or `out` if it is given.
 
     `reshape` returns a view of its input unless `out` is given. Raise an OpError that names the argument.
     """
@@ -136,7 +136,7 @@ def execute(
         return [inputs[0].view(call.outputs[0][1])]
     else:
         outputs = [empty(gpu, *spec) for spec in call.outputs]
-    plan = plan_for(name, specs, frozen, gpu.target, exact)
+    plan = plan_for(name, specs, frozen, gpu.target, sums)
     gpu.run(plan, [tensor.data_ptr() for tensor in (*inputs, *outputs)])
     return outputs
 

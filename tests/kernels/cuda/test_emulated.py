@@ -15,6 +15,7 @@ from repops.cuda.plans import plan_of
 from repops.host import cpu
 from repops.opset import OPS
 from repops.selftest import digest
+from repops.sums import SumMode
 from repops.tensors import canonical, check
 
 from .calls import contractions, convolutions, every_call, of_bf16
@@ -95,8 +96,8 @@ def test_these_calls_reach_every_kernel():
     random = [(name, *random_call(name, seed)) for name in NAMES for seed in range(2000, 2040)]
     for multiprocessors in (TARGET.multiprocessors, 1, 16, 132):
         for name, inputs, attrs in (*every_call(), *random):
-            for exact in (False, True) if name != "reshape" else ():
-                plan = plan_of(check(name, inputs, attrs), Target(multiprocessors), exact)
+            for sums in SumMode if name != "reshape" else ():
+                plan = plan_of(check(name, inputs, attrs), Target(multiprocessors), sums)
                 reached |= {launch.kernel.partition(".")[2] for launch in plan.launches}
     assert reached == there
 

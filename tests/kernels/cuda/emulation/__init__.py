@@ -139,7 +139,7 @@ def run(plan: LaunchPlan, buffers: list[Guarded], order: int = 0, emulate: ctype
             buffer.check(launch.kernel)
 
 
-def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0, exact=False):
+def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0, sums=SumMode.REPOPS_F32):
     """Execute like repops.backend(...).execute, on numpy arrays."""
     call = check(name, inputs, attrs)
     if name == "reshape":
@@ -149,7 +149,7 @@ def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0, exact=False
     for dtype, shape in call.outputs:
         item = NUMPY_DTYPE[dtype].itemsize
         outputs.append(Guarded(int(np.prod(shape, dtype=np.int64)) * item, shift=shift * item))
-    run(plan_of(call, target, exact), [*buffers, *outputs], order)
+    run(plan_of(call, target, sums), [*buffers, *outputs], order)
     return [
         np.frombuffer(buffer.view.tobytes(), NUMPY_DTYPE[dtype]).reshape(shape)
         for buffer, (dtype, shape) in zip(outputs, call.outputs, strict=True)
@@ -157,4 +157,5 @@ def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0, exact=False
 
 
 BACKEND = Backend("emulation", execute)
-EXACT = Backend("emulation", partial(execute, exact=True), SumMode.EXACT)
+EXACT = Backend("emulation", partial(execute, sums=SumMode.EXACT), SumMode.EXACT)
+TC16 = Backend("emulation", partial(execute, sums=SumMode.TC16), SumMode.TC16)
