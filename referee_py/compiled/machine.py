@@ -201,7 +201,10 @@ class Cpu(Machine):
 
 
 class Cuda(Machine):
-    """The CUDA kernels, on torch tensors of the current GPU, in a mode; a step becomes a CUDA graph. Raises CudaUnavailable."""
+    """The CUDA kernels, on torch tensors of the current GPU, in a mode; a step becomes a CUDA graph.
+
+    Raises CudaUnavailable.
+    """
 
     def __init__(self, graph: bool = True, sums: SumMode = SumMode.REPOPS_F32) -> None:
         from repops.cuda import executor
@@ -216,7 +219,11 @@ class Cuda(Machine):
         from repops.cuda.fusion import KEPT_ROW
 
         dtype, shape = inputs[0] if node.op == "sum" else (None, ())
-        return self._sums is SumMode.EXACT and dtype == F32 and math.prod(shape[d] for d in node.attrs["dims"]) > KEPT_ROW
+        return (
+            self._sums is SumMode.EXACT
+            and dtype == F32
+            and math.prod(shape[d] for d in node.attrs["dims"]) > KEPT_ROW
+        )
 
     def fused(
         self,

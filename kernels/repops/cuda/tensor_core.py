@@ -26,7 +26,9 @@ BLOCKS_THREADS, BLOCKS_OF_A_WARP, WARP = 128, 8, 32
 @planner("mm", "bmm", sums=SumMode.TC16)
 def product(call: Call, target: Target) -> LaunchPlan:
     c, operands = product_of(call)
-    launches, workspaces = _tiled(_with_result(c, call), target, "tc16_matmul.tc16_matmul", operands, (LARGE, SMALL))
+    launches, workspaces = _tiled(
+        _with_result(c, call), target, "tc16_matmul.tc16_matmul", operands, (LARGE, SMALL)
+    )
     return LaunchPlan(tuple(launches), workspaces)
 
 
@@ -87,5 +89,3 @@ def blocks_plan(count: int) -> LaunchPlan:
     blocks = ceil_div(count, BLOCKS_THREADS // WARP * BLOCKS_OF_A_WARP)
     words: list[Word] = [count, *[Ref(i) for i in range(4)]]
     return LaunchPlan((launch("tc16_matmul.tc16_blocks", blocks, BLOCKS_THREADS, words),) if count else ())
-
-

@@ -139,11 +139,15 @@ def run(plan: LaunchPlan, buffers: list[Guarded], order: int = 0, emulate: ctype
             buffer.check(launch.kernel)
 
 
-def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0, sums=SumMode.REPOPS_F32):
+def execute(name, inputs, attrs, **options):
     """Execute like repops.backend(...).execute, on numpy arrays."""
     call = check(name, inputs, attrs)
     if name == "reshape":
         return [inputs[0].reshape(call.outputs[0][1])]
+    return execute_call(call, inputs, **options)
+
+
+def execute_call(call, inputs, *, order=0, target=TARGET, shift=0, sums=SumMode.REPOPS_F32):
     buffers = [Guarded(array.nbytes, array.tobytes(), shift * array.itemsize) for array in inputs]
     outputs = []
     for dtype, shape in call.outputs:
