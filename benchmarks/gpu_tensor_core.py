@@ -36,12 +36,11 @@ def blocks_of(kind: str, count: int) -> tuple[Array, Array, Array]:
     with np.errstate(all="ignore"):
         wide = [x.view(NUMPY_DTYPE[BF16]).astype(np.float32) for x in (a, b)]
         near = wide[0][:, 0] * wide[1][:, 0] * np.exp2(rng.integers(-30, 31, count)).astype(np.float32)
-    near = np.where(rng.random(count) < 0.5, -near, near).view(np.uint32) ^ rng.integers(0, 64, count).astype(
-        np.uint32
-    )
+    signed = np.where(rng.random(count) < 0.5, -near, near)
+    close = signed.view(np.uint32) ^ rng.integers(0, 64, count).astype(np.uint32)
     way = rng.integers(0, 8, count)
     any_bits = rng.integers(0, 1 << 32, count, dtype=np.uint32)
-    return a, b, np.select([way == 0, way == 1], [np.uint32(0), any_bits], near).astype(np.uint32)
+    return a, b, np.select([way == 0, way == 1], [np.uint32(0), any_bits], close).astype(np.uint32)
 
 
 def blocks_keep_the_rule(each: int = EACH) -> int:
@@ -51,10 +50,9 @@ def blocks_keep_the_rule(each: int = EACH) -> int:
     wrong: dict[str, list[str]] = {}
     for kind in DRAWERS:
         a, b, c = blocks_of(kind, each)
-        of_gpu = [executor.put(x.view(NUMPY_DTYPE[BF16])) for x in (a, b)]
-        got = canonical(executor.get(executor.blocks(*of_gpu, executor.put(c.view(np.float32))))).view(
-            np.uint32
-        )
+        left, right = (executor.put(x.view(NUMPY_DTYPE[BF16])) for x in (a, b))
+        found = executor.get(executor.blocks(left, right, executor.put(c.view(np.float32))))
+        got = canonical(found).view(np.uint32)
         want = block(a, b, c)
         places = np.flatnonzero(got != want)
         for at in places[:1]:

@@ -115,11 +115,12 @@ DEVICE void multiply_16x8x32(int (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #include "tc16_fragments.cuh"
-// Add the product of two matrices of bf16, [16 x 16] and [16 x 8], that the warp holds, to one of f32: a block
-// of the mode tc16 for each element (docs/opset.md, section 2). Lane i has, the lower half of a word first, two
-// neighbouring k of a row or column: in a[v] those of row i / 4 + 8 (v % 2) from 2 (i % 4) + 8 (v / 2) on, in
-// b[v] those of column i / 4 from 2 (i % 4) + 8 v on; c[v] is of row i / 4 + 8 (v / 2) and column 2 (i % 4) + v
-// % 2. NOTE: tensor cores before sm_90 add by other rules (docs/tensor-cores.md). A NaN may have any payload.
+// Add the product of two matrices of bf16, [16 x 16] and [16 x 8], that the warp holds, to one of f32: a
+// block of the mode tc16 for each element (docs/opset.md, section 2). Lane i has, the lower half of a word
+// first, two neighbouring k of a row or column: in a[v] those of row i / 4 + 8 (v % 2) from 2 (i % 4) + 8 (v
+// / 2) on, in b[v] those of column i / 4 from 2 (i % 4) + 8 v on; c[v] is of row i / 4 + 8 (v / 2) and column
+// 2 (i % 4) + v % 2. NOTE: tensor cores before sm_90 add by other rules (docs/tensor-cores.md). A NaN may
+// have any payload.
 #if __CUDA_ARCH__ < 900
 DEVICE void multiply_16x8x16(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
     multiply_by_the_rule(c, a, b);
@@ -132,9 +133,9 @@ DEVICE void multiply_16x8x16(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif
-// Load four matrices of 8 rows of 8 numbers of 16 bits from shared memory. Lane 8 j + r has the address of row
-// r of matrix j, which is aligned to 16 bytes. Lane i gets, in words[j], the numbers 2 (i % 4) and 2 (i % 4) + 1
-// of row i / 4 of matrix j; if TURNED, of its column i / 4.
+// Load four matrices of 8 rows of 8 numbers of 16 bits from shared memory. Lane 8 j + r has the address of
+// row r of matrix j, which is aligned to 16 bytes. Lane i gets, in words[j], the numbers 2 (i % 4) and 2 (i %
+// 4) + 1 of row i / 4 of matrix j; if TURNED, of its column i / 4.
 template <bool TURNED> DEVICE void load_8x8x4(u32 (&words)[4], const void *row) {
     const u32 from = (u32)__cvta_generic_to_shared(row);
     if constexpr (TURNED)

@@ -1,6 +1,6 @@
-// conv2d and its gradients of bf16 in the mode tc16: the contraction of tc16_gemm.cuh, whose B is gathered from
-// an image (conv.cuh), in another order: k is (r, s, c), and each tap's channels are padded to whole blocks. For
-// conv2d_weight_grad it is (n, y, x).
+// conv2d and its gradients of bf16 in the mode tc16: the contraction of tc16_gemm.cuh, whose B is gathered
+// from an image (conv.cuh), in another order: k is (r, s, c), and each tap's channels are padded to whole
+// blocks. For conv2d_weight_grad it is (n, y, x).
 //
 // Terms that do not exist are zeros in B. Where they meet a factor of A that is not finite, the result is NaN
 // instead of what it should be; so every NaN is computed again, by the rule, from the terms that exist.
@@ -13,7 +13,7 @@ template <class T, int MODE, class I> struct Patches : Gather<T, bf16, MODE, I> 
     typedef Gather<T, bf16, MODE, I> Base;
     using Base::p;
 
-    const bf16 *matrix; // row 0 of A
+    const bf16 *matrix;   // row 0 of A
     i64 first_row, width; // of a tap, with its padding
     DEVICE_MEMBER Patches(const Convolution &p_, const Share &s) : Base(p_, s), first_row(s.row) {
         matrix = (const bf16 *)p.a + this->a_start();
@@ -21,8 +21,8 @@ template <class T, int MODE, class I> struct Patches : Gather<T, bf16, MODE, I> 
     }
     DEVICE_MEMBER i64 channels() const { return MODE == FORWARD ? p.c : p.f; }
 
-    // The numbers of an INPUT's class are those of its taps, one after the other; its chunks are still those of
-    // all taps.
+    // The numbers of an INPUT's class are those of its taps, one after the other; its chunks are still those
+    // of all taps.
     DEVICE_MEMBER i64 begin(i64 chunk) const {
         if (MODE == WEIGHT) return min_i64(chunk * CHUNK, p.k);
         const i64 k = min_i64(chunk * CHUNK, this->window() * width);

@@ -25,7 +25,8 @@ DEVICE void multiply_by_the_rule(float (&c)[4], const u32 (&a)[4], const u32 (&b
 #pragma unroll 1
         for (int k = 0; k < TC16_TERMS; k++) {
             const int q = k % 8 / 2, shift = 32 * (k / 8) + 16 * (k % 2);
-            tc16_add_product(&sum, (uint16_t)(rows[v / 2][q] >> shift), (uint16_t)(columns[v % 2][q] >> shift));
+            tc16_add_product(&sum, (uint16_t)(rows[v / 2][q] >> shift),
+                             (uint16_t)(columns[v % 2][q] >> shift));
         }
         const uint32_t bits = tc16_end(&sum, (uint32_t)bits_of(c[v]));
         c[v] = f32_of(bits == TC16_NAN ? 0x7FFFFFFF : (int32_t)bits); // the NaN of these devices

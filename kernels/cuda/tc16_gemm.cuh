@@ -1,4 +1,5 @@
-// The contraction of the mode tc16 (docs/opset.md, section 2): a block computes one tile of C on tensor cores.
+// The contraction of the mode tc16 (docs/opset.md, section 2): a block computes one tile of C on tensor
+// cores.
 //
 //     total = -0;   for each chunk of k (512, or the rest):
 //         acc = +0;   for each slice of 32 k, in two blocks of 16:   acc = block(a, b; acc)
@@ -32,8 +33,8 @@ template <int WARPS_M_, int WARPS_N_, int TM_, int TN_> struct CoreTile {
 typedef CoreTile<2, 4, 4, 4> LargeCores; // 128 x 128, 256 threads
 typedef CoreTile<2, 2, 2, 4> SmallCores; // 64 x 64, 128 threads
 
-// INVARIANT: the places of eight rows' pieces of one k (A), or of eight k's pieces of some columns (B), which a
-// warp reads at once, share no bank: pieces are exchanged within groups.
+// INVARIANT: the places of eight rows' pieces of one k (A), or of eight k's pieces of some columns (B), which
+// a warp reads at once, share no bank: pieces are exchanged within groups.
 template <class T> struct alignas(16) CoreStage {
     bf16 a[T::BM * CORE_DEPTH], b[CORE_DEPTH * T::BN];
 
@@ -147,7 +148,8 @@ struct Position {
 };
 
 template <class T, class Source>
-DEVICE void contract_on_cores(const Grid &g, const Share &share, const Source &source, CoreMemory<T> &memory) {
+DEVICE void contract_on_cores(const Grid &g, const Share &share, const Source &source,
+                              CoreMemory<T> &memory) {
     CoreSums<T> acc, total;
     acc.fill(0.0f), total.fill(minus_zero());
     Position now(source, share.first_chunk), ahead = now;

@@ -8,7 +8,8 @@ template <class T, bool WIDE> struct CoreMatrices {
     static constexpr bool PAIRS = WIDE;
     static constexpr int OF_A = CORE_DEPTH / PIECE, OF_B = T::BN / PIECE; // pieces of a row
     static constexpr int A_ROWS = T::THREADS / OF_A, B_ROWS = T::THREADS / OF_B;
-    static constexpr int UNROLLED = WIDE ? CORE_DEPTH : 1; // single elements take registers enough for a piece
+    static constexpr int UNROLLED =
+        WIDE ? CORE_DEPTH : 1; // single elements take registers enough for a piece
 
     const Matmul &p;
     i64 batch, row, column; // of this thread's first pieces

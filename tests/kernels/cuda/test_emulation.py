@@ -111,13 +111,10 @@ KERNEL(four_matrices, Rows16, 32, 1) { // each 8 x 8, one after the other
 def kernels(tmp_path_factory):
     folder = tmp_path_factory.mktemp("controls")
     (folder / "controls.cu").write_text(SOURCE)
-    include = [f"-I{d}" for d in emulation.directories()]
-    shim = ["-include", str(emulation.HERE / "device.h"), "-x", "c++"]
     files = [str(folder / "controls.cu"), str(emulation.HERE / "fibers.cpp")]
     made = folder / "controls.so"
-    subprocess.run(
-        ["g++", *emulation.OPTIONS, "-O1", *include, *shim, *files, "-shared", "-o", made], check=True
-    )
+    command = ["g++", *emulation.OPTIONS, "-O1", *emulation.SHIM, *files, "-shared", "-o", made]
+    subprocess.run(command, check=True)
     return emulation.load(made)
 
 

@@ -26,6 +26,7 @@ from referee_py.execute import FastExecutor, Interpreter, Run, State
 from referee_py.program import Program
 from tests.kernels.cuda import emulation
 
+from ..execute.test_tc16 import written
 from ..program import tiny
 from .random_program import RandomProgram
 from .random_slots import RandomSlots
@@ -70,7 +71,7 @@ class EmulatedGpu(Cuda):
 
     def _library(self) -> ctypes.CDLL:
         if self._fused is None:
-            options = [*emulation.OPTIONS, "-O0", "-include", str(emulation.HERE / "device.h"), "-x", "c++"]
+            options = [*emulation.OPTIONS, "-O0", *emulation.SHIM]
             sources = [emulation.HERE / "fibers.cpp"]
             for name, text in self._texts.items():
                 sources.append(self._folder / f"{name}.cpp")
@@ -193,6 +194,10 @@ def test_a_run_on_a_gpu_has_the_root_of_the_reference(tmp_path: Path, sums: SumM
     assert interval.checkpoints == expected.commit_run().checkpoints
     for step, state in interval.snapshots.items():
         assert state.slot_hashes() == expected.advance(expected.initial(), step).slot_hashes()
+
+
+def test_training_in_bf16_by_blocks_of_tensor_cores(tmp_path: Path) -> None:
+    check(tmp_path, *written(), 3, SumMode.TC16)
 
 
 @pytest.mark.parametrize("seed", range(0, 9, 3))

@@ -29,6 +29,8 @@ from repops.tensors import NUMPY_DTYPE, check
 HERE = Path(__file__).parent
 BUILD = Path(__file__).parents[4] / ".build" / "emulation"
 OPTIONS = ["-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-w"]
+SHIM = [*[f"-I{d}" for d in directories()], "-include", str(HERE / "device.h"), "-x", "c++"]
+"""Options for sources that are written for a GPU, also with their includes in place."""
 GUARD = 256  # bytes on either side of a buffer
 POISON, GUARD_BYTE = 0xFF, 0xA5
 TARGET = Target(multiprocessors=4)  # few, so that grids wrap and work is split at small sizes
@@ -58,9 +60,8 @@ def build(*extra: str, optimise: str = "-O2") -> Path:
 
 
 def _compile(folder: Path, library: Path, options: list[str]) -> None:
-    include = [f"-I{d}" for d in directories()]
     units = {name: directories()[0] / f"{name}.cu" for name in SOURCES} | {"fibers": HERE / "fibers.cpp"}
-    command = ["g++", *options, *include, "-include", str(HERE / "device.h"), "-x", "c++", "-c"]
+    command = ["g++", *options, *SHIM, "-c"]
     running = [
         subprocess.Popen([*command, str(path), "-o", str(folder / f"{name}.o")])
         for name, path in units.items()

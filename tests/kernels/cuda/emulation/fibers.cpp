@@ -154,8 +154,8 @@ void emulated_exchange(u64 value, u64 of_lane[LANES]) {
     memcpy(of_lane, slot, LANES * sizeof *slot);
 }
 
-// The copy is made when a kernel waits for it, and its place is poison from now on: a kernel that reads too early,
-// or still reads what was there before, reads the poison.
+// The copy is made when a kernel waits for it, and its place is poison from now on: a kernel that reads too
+// early, or still reads what was there before, reads the poison.
 void emulated_copy_later(void *to, const void *from, int bytes) {
     if (((uintptr_t)to | (uintptr_t)from) % bytes) fail("an asynchronous copy is not aligned");
     memset(to, 0xFF, (size_t)bytes);
