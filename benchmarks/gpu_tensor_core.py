@@ -43,8 +43,9 @@ def blocks_of(kind: str, count: int) -> tuple[Array, Array, Array]:
     return a, b, np.select([way == 0, way == 1], [np.uint32(0), any_bits], close).astype(np.uint32)
 
 
-def blocks_keep_the_rule(each: int = EACH) -> int:
-    """Compare blocks of every kind of data with the rule. Return how many; raise Differs."""
+def blocks_keep_the_rule(each: int | None = None) -> int:
+    """Compare ``each`` (EACH) blocks of every kind of data with the rule. Return how many; raise Differs."""
+    each = EACH if each is None else each
     from repops.cuda import executor
 
     wrong: dict[str, list[str]] = {}

@@ -29,7 +29,7 @@ _USED = re.compile(
 
 
 class Resources(NamedTuple):
-    """What a kernel takes: registers of a thread; bytes that a thread writes to and reads from memory for want of
+    """Needs of a kernel: registers of a thread; bytes that a thread writes to and reads from memory for want of
     registers; bytes of shared memory of a block."""
 
     registers: int

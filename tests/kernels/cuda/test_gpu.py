@@ -3,6 +3,8 @@
 import re
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from benchmarks import gpu_checks, gpu_exact, gpu_tensor_core, gpu_timings
 from tests.kernels.tensor_core_cases import DRAWERS
 
 from .calls import normal, rounded
-from .emulation import BACKEND, needs_gcc
+from .emulation import BACKEND, TC16, needs_gcc
 
 torch = pytest.importorskip("torch")
 
@@ -55,6 +57,32 @@ on_a_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), r
 )
 def test_on_this_gpu(check):
     assert check() > 0
+
+
+@needs_gcc
+def test_the_part_tc16_of_the_script_runs_and_notices_what_differs(driver, monkeypatch, capsys):
+    from repops.cuda import executor
+
+    from .host_driver import get, put
+
+    loader = SourceFileLoader("gpu_check", str(ROOT / "scripts/gpu_check"))
+    script = module_from_spec(spec_from_loader("gpu_check", loader))
+    loader.exec_module(script)
+    monkeypatch.setattr(executor, "put", put)
+    monkeypatch.setattr(executor, "get", get)
+    monkeypatch.setattr(gpu_tensor_core, "EACH", 64)
+    monkeypatch.setattr(gpu_checks, "OPS", [op for op in OPS if op.name in ("mm", "conv2d")])
+    few = [("mm", rounded(normal(9, 40), normal(40, 5, seed=1)), {})]
+    monkeypatch.setattr(gpu_checks, "contractions_of_bf16", lambda seeds: few * seeds)
+    monkeypatch.setattr(gpu_checks, "large_calls", lambda: few)
+    monkeypatch.setattr(gpu_checks, "on_gpu", lambda sums: {TC16.sums: TC16}[sums])
+    assert script.tensor_cores(3)
+    assert capsys.readouterr().out.count(" agree ") == 4
+    monkeypatch.setattr(gpu_checks, "on_gpu", lambda _: Backend("wrong", BACKEND.execute, SumMode.TC16))
+    assert not script.tensor_cores(3)
+    out = capsys.readouterr().out
+    assert out.startswith(f"blocks of tensor cores: {64 * len(DRAWERS)} agree ")
+    assert "self-test digests in the mode tc16: DIFFERS" in out
 
 
 @pytest.mark.slow
