@@ -37,9 +37,9 @@ template <class T, int MODE, class I> struct Patches : Gather<T, bf16, MODE, I> 
             tap = this->tap(k);
             return true;
         }
-        const i64 place = k / width, channel = k % width;
+        const I place = (I)k / (I)width, channel = (I)k - place * (I)width, i = place / (I)this->taps[1];
         if (channel >= channels()) return false;
-        tap = this->tap(channel * this->taps[0] * this->taps[1] + place);
+        tap = this->tap_of(channel, i, place - i * (I)this->taps[1]);
         return true;
     }
     DEVICE_MEMBER bool is_inside(I y, I x) const {

@@ -12,7 +12,7 @@ from ..reference.tensor_core import padded
 from ..sums import SumMode
 from ..tensors import Call
 from .contraction import CHUNK, Contraction, Tile, add_chunks, choose
-from .conv import convolution_of
+from .conv import NEAR, convolution_of
 from .matmul import product_of
 from .plan import Launch, LaunchPlan, Ref, Target, Word, ceil_div, grid, launch, planner
 
@@ -39,6 +39,7 @@ def convolution(call: Call, target: Target) -> LaunchPlan:
         (_, w) = call.inputs[1]
         window = w[2] * w[3]
         c = c._replace(k=padded(c.k // window) * window)
+        far = far or c.k >= NEAR
     c = _with_result(c, call)
     kernel = f"tc16_conv.tc16_{call.op.name}"
     launches, workspaces = _tiled(c, target, kernel, operands, (FAR if far else SMALL,))
