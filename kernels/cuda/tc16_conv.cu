@@ -9,7 +9,7 @@
 #include "conv.cuh"
 
 template <class T, int MODE, class I> struct Patches : Gather<T, bf16, MODE, I> {
-    static constexpr bool PAIRS = false;
+    static constexpr bool pairs = false;
     typedef Gather<T, bf16, MODE, I> Base;
     using Base::p;
 

@@ -10,9 +10,10 @@
 // finite, nothing changes. A Source (tc16_matmul.cu, tc16_conv.cuh) provides
 //     begin(c)                    the first k of chunk c, which ends where the next begins; K >= 1
 //     load(stage, k, end)         copies a slice, all threads together; zeros from `end` on
-//     PAIRS, start_of_c() + m row_step() + column_place(n)
-//                                 the place of C[m, n]; the last is negative without a column n. With PAIRS
-//                                 a column of even number and the next one are there, aligned and neighbours
+//     start_of_c() + m row_step() + column_place(n)
+//                                 the place of C[m, n]; the last is negative without a column n
+//     pairs                       with a column of even number the next one is there, too, its neighbour, and
+//                                 they are aligned for being written at once
 //
 // NOTE: the running totals begin at -0, which is neutral, rather than with the first chunk, for which the
 // compiler would keep two versions of the loop, and spill.
@@ -108,13 +109,13 @@ DEVICE void put_sums(const Source &source, const Share &share, i64 m, const Core
     for (int j = 0; j < T::TN; j++) {
         const i64 column = share.column + warp_column<T>() + 8 * j + lane % 4 * 2;
         const i64 left = source.column_place(column);
-        const i64 right = Source::PAIRS ? left : source.column_place(column + 1);
+        const i64 right = source.column_place(column + 1);
         i64 to = start;
 #pragma unroll
         for (int i = 0; i < 2 * T::TM; i++, to += step) {
             if (8 * i >= rest) continue;
             const float x = sums.at[i / 2][j][i % 2 * 2], y = sums.at[i / 2][j][i % 2 * 2 + 1];
-            if constexpr (Source::PAIRS) {
+            if (source.pairs) {
                 if (left < 0) continue;
                 if (narrow)
                     *(Pack<bf16, 2> *)((bf16 *)out + to + left) = {to_bf16(x), to_bf16(y)};

@@ -1,26 +1,35 @@
 // mm and bmm of bf16 in the mode tc16, and single blocks, by which a device is compared with the rule.
 
 #include "tc16_gemm.cuh"
-#include "matmul.cuh"
 
-// WIDE: all rows of A, B and C start at multiples of eight elements.
+// Rows of A and B are so many elements apart: as many as they have, or more, of which those of A are zeros.
+struct CoreMatmul {
+    Grid grid;
+    i64 k;
+    const void *a, *b;
+    i64 pitch_a, pitch_b;
+};
+
+// WIDE: all rows of A and B start at multiples of eight elements.
 template <class T, bool WIDE> struct CoreMatrices {
-    static constexpr bool PAIRS = WIDE;
     static constexpr int OF_A = CORE_DEPTH / PIECE, OF_B = T::BN / PIECE; // pieces of a row
     static constexpr int A_ROWS = T::THREADS / OF_A, B_ROWS = T::THREADS / OF_B;
     static constexpr int UNROLLED =
         WIDE ? CORE_DEPTH : 1; // single elements take registers enough for a piece
 
-    const Matmul &p;
+    const CoreMatmul &p;
     i64 batch, row, column; // of this thread's first pieces
     int k_of_a, k_of_b;
+    bool pairs;
     const bf16 *a, *b; // those of k 0
 
-    DEVICE_MEMBER CoreMatrices(const Matmul &p_, const Share &s) : p(p_), batch(s.batch) {
+    DEVICE_MEMBER CoreMatrices(const CoreMatmul &p_, const Share &s) : p(p_), batch(s.batch) {
         row = s.row + thread_index() / OF_A, k_of_a = thread_index() % OF_A * PIECE;
         column = s.column + thread_index() % OF_B * PIECE, k_of_b = thread_index() / OF_B;
-        a = (const bf16 *)p.a + (batch * p.grid.m + row) * p.k + k_of_a;
-        b = (const bf16 *)p.b + (batch * p.k + k_of_b) * p.grid.n + column;
+        const void *out = p.grid.total ? (void *)p.grid.total : p.grid.out;
+        pairs = p.grid.n % 2 == 0 && aligned(out, 2 * sizeof(float));
+        a = (const bf16 *)p.a + (batch * p.grid.m + row) * p.pitch_a + k_of_a;
+        b = (const bf16 *)p.b + (batch * p.k + k_of_b) * p.pitch_b + column;
     }
     DEVICE_MEMBER i64 begin(i64 chunk) const { return min_i64(chunk * CHUNK, p.k); }
     DEVICE_MEMBER i64 start_of_c() const { return batch * p.grid.m * p.grid.n; }
@@ -28,7 +37,7 @@ template <class T, bool WIDE> struct CoreMatrices {
     DEVICE_MEMBER i64 column_place(i64 c) const { return c < p.grid.n ? c : -1; }
 
     DEVICE_MEMBER void load(CoreStage<T> &stage, i64 k0, i64 end) const {
-        const i64 step_a = opaque(A_ROWS * p.k), step_b = opaque(B_ROWS * p.grid.n); // see matmul.cuh
+        const i64 step_a = opaque(A_ROWS * p.pitch_a), step_b = opaque(B_ROWS * p.pitch_b); // see matmul.cuh
         const bf16 *from = a + k0;
         const int of_k = (int)(end - k0) - k_of_a, of_n = (int)min_i64(p.grid.n - column, PIECE);
 #pragma unroll(UNROLLED)
@@ -36,7 +45,7 @@ template <class T, bool WIDE> struct CoreMatrices {
             const int there = row + i * A_ROWS < p.grid.m ? of_k : 0;
             copy(stage.piece_of_a(thread_index() / OF_A + i * A_ROWS, thread_index() % OF_A), from, there);
         }
-        from = b + k0 * p.grid.n;
+        from = b + k0 * p.pitch_b;
 #pragma unroll(UNROLLED)
         for (int i = 0; i < CORE_DEPTH / B_ROWS; i++, from += step_b) {
             const int k = k_of_b + i * B_ROWS;
@@ -56,14 +65,12 @@ template <class T, bool WIDE> struct CoreMatrices {
     }
 };
 
-template <class T> DEVICE void matmul_on_cores(const Matmul &p) {
+template <class T> DEVICE void matmul_on_cores(const CoreMatmul &p) {
     typedef CoreMemory<T> All;
     SHARED(All, memory);
     const Share share = share_of<T>(p.grid, block_index());
     constexpr int BYTES = PIECE * (int)sizeof(bf16);
-    const void *out = p.grid.total ? (void *)p.grid.total : p.grid.out;
-    if (p.k % PIECE == 0 && p.grid.n % PIECE == 0 && aligned(p.a, BYTES) && aligned(p.b, BYTES) &&
-        aligned(out, BYTES)) {
+    if (p.pitch_a % PIECE == 0 && p.pitch_b % PIECE == 0 && aligned(p.a, BYTES) && aligned(p.b, BYTES)) {
         const CoreMatrices<T, true> source(p, share);
         contract_on_cores<T>(p.grid, share, source, memory);
     } else {
@@ -72,11 +79,29 @@ template <class T> DEVICE void matmul_on_cores(const Matmul &p) {
     }
 }
 
-KERNEL(tc16_matmul_large, Matmul, LargeCores::THREADS, 1) {
+KERNEL(tc16_matmul_large, CoreMatmul, LargeCores::THREADS, 1) {
     matmul_on_cores<LargeCores>(p);
 }
-KERNEL(tc16_matmul_small, Matmul, SmallCores::THREADS, 3) {
+KERNEL(tc16_matmul_small, CoreMatmul, SmallCores::THREADS, 3) {
     matmul_on_cores<SmallCores>(p);
+}
+
+// Copy rows to others that are a multiple of eight elements long, with zeros at their ends.
+struct Padding {
+    i64 rows, width, pitch;
+    const bf16 *from;
+    bf16 *to;
+};
+KERNEL(tc16_pad, Padding, 256, 4) {
+    const i64 pieces = p.pitch / PIECE;
+    for (i64 i = global_thread(); i < p.rows * pieces; i += global_threads()) {
+        const i64 row = i / pieces, first = (i - row * pieces) * PIECE;
+        Pack<bf16, PIECE> piece;
+#pragma unroll
+        for (int v = 0; v < PIECE; v++)
+            piece.at[v] = first + v < p.width ? p.from[row * p.width + first + v] : 0;
+        *(Pack<bf16, PIECE> *)(p.to + row * p.pitch + first) = piece;
+    }
 }
 
 // d[i] = c[i] + the sum of a[i][k] b[i][k] over k < 16. A warp has eight of them, each on the diagonal of a

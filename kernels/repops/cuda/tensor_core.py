@@ -14,22 +14,44 @@ from ..tensors import Call
 from .contraction import CHUNK, Contraction, Tile, add_chunks, choose
 from .conv import NEAR, convolution_of
 from .matmul import product_of
-from .plan import Launch, LaunchPlan, Ref, Target, Word, ceil_div, grid, launch, planner
+from .plan import Launch, LaunchPlan, Ref, Target, Word, ceil_div, grid, launch, planner, workspace_of
 
 LARGE, SMALL = Tile("large", 128, 256, 1, 1.0), Tile("small", 64, 128, 3, 0.7)
 FAR = Tile("far", *SMALL[1:])
 """As small; indices have 64 bits."""
-AGAIN_THREADS = 128
+PIECE = 8
+"""Elements that are copied at once, if all rows begin at multiples of them."""
+LEAST_PADDED, MAX_PADDED = 64, 1 << 30
+"""Rows and columns of a product from which other rows are copied first, and the most bytes of a copy."""
+PAD_THREADS, AGAIN_THREADS = 256, 128
 BLOCKS_THREADS, BLOCKS_OF_A_WARP, WARP = 128, 8, 32
 
 
 @planner("mm", "bmm", sums=SumMode.TC16)
 def product(call: Call, target: Target) -> LaunchPlan:
-    c, operands = product_of(call)
-    launches, workspaces = _tiled(
-        _with_result(c, call), target, "tc16_matmul.tc16_matmul", operands, (LARGE, SMALL)
-    )
-    return LaunchPlan(tuple(launches), workspaces)
+    c, (k, a, b) = product_of(call)
+    pads: list[Launch] = []
+    workspaces: list[int] = []
+
+    def padded_rows(place: Word, rows: int, width: int) -> tuple[Word, int]:
+        """Return where rows are that begin at multiples of PIECE elements, and how far apart they are."""
+        pitch = ceil_div(width, PIECE) * PIECE
+        size = rows * pitch * ITEM_SIZE[BF16]
+        if pitch == width or min(c.m, c.n) < LEAST_PADDED or not c.k or size > MAX_PADDED:
+            return place, width
+        to = workspace_of(call, len(workspaces))
+        workspaces.append(size)
+        words: list[Word] = [rows, width, pitch, place, to]
+        blocks = grid(rows * pitch, PIECE * PAD_THREADS, target)
+        pads.append(launch("tc16_matmul.tc16_pad", blocks, PAD_THREADS, words))
+        return to, pitch
+
+    a, pitch_a = padded_rows(a, c.batches * c.m, c.k)
+    b, pitch_b = padded_rows(b, c.batches * c.k, c.n)
+    c = _with_result(c, call)._replace(workspace=workspace_of(call, len(workspaces)))
+    operands = [k, a, b, pitch_a, pitch_b]
+    launches, more = _tiled(c, target, "tc16_matmul.tc16_matmul", operands, (LARGE, SMALL))
+    return LaunchPlan((*pads, *launches), (*workspaces, *more))
 
 
 @planner("conv2d", "conv2d_input_grad", "conv2d_weight_grad", sums=SumMode.TC16)

@@ -90,7 +90,30 @@ def test_tiles_of_both_sizes_splits_and_batches():
                 same(got, want, (name, shapes, multiprocessors, order))
             plan = plan_of(check(name, inputs, {}), target, SumMode.TC16)
             reached |= {launch.kernel.partition(".")[2] for launch in plan.launches}
-    assert reached == {"tc16_matmul_large", "tc16_matmul_small", "add_chunks_bf16"}
+    assert reached == {"tc16_pad", "tc16_matmul_large", "tc16_matmul_small", "add_chunks_bf16"}
+
+
+def padded_operands(inputs):
+    plan = plan_of(check("mm", inputs, {}), TARGET, SumMode.TC16)
+    return [launch.kernel for launch in plan.launches].count("tc16_matmul.tc16_pad")
+
+
+def test_rows_of_other_lengths_are_padded_where_it_pays(monkeypatch):
+    rng = np.random.default_rng(3)
+    for m, k, n, count in (
+        (64, 40, 65, 1),
+        (64, 41, 64, 1),
+        (65, 35, 67, 2),
+        (64, 40, 64, 0),
+        (63, 41, 65, 0),
+    ):
+        for kind in ("special values", "tails"):
+            inputs = factors(rng, kind, m, k, n)
+            assert padded_operands(inputs) == count
+            agrees("mm", inputs, {})
+    agrees("bmm", [drawn(rng, "infinities", shape) for shape in ((3, 66, 19), (3, 19, 70))], {})
+    monkeypatch.setattr(tensor_core, "MAX_PADDED", 0)
+    assert padded_operands(factors(rng, "tails", 65, 35, 67)) == 0
 
 
 # ---------------------------------------------------------------------------------------------------- convolutions
