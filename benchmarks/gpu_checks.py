@@ -20,7 +20,8 @@ from repops.opset import OPS
 from repops.sums import SumMode
 from repops.tensors import Array, canonical, spec_of
 
-from tests.kernels.cuda.calls import every_call, hard_products, normal, rounded
+from tests.kernels.cuda.calls import every_call, hard_products, normal, of_bf16, rounded
+from tests.kernels.tensor_core_cases import DRAWERS, KINDS, drawn, factors
 
 Call = tuple[str, list[Array], dict[str, Any]]
 
@@ -74,16 +75,16 @@ class _Comparison:
             raise Differs(self._found)
 
 
-def on_gpu(exact: bool = False) -> Backend:
+def on_gpu(sums: SumMode = SumMode.REPOPS_F32) -> Backend:
     """Return the cuda backend of a mode with numpy arrays as inputs and outputs."""
     from repops.cuda import executor
 
-    execute: Callable[..., list[Any]] = backend("cuda", SumMode.of(exact)).execute
+    execute: Callable[..., list[Any]] = backend("cuda", sums).execute
 
     def run(name: str, inputs: Sequence[Array], attrs: Any) -> list[Array]:
         return [executor.get(output) for output in execute(name, list(map(executor.put, inputs)), attrs)]
 
-    return Backend("cuda", run, SumMode.of(exact))
+    return Backend("cuda", run, sums)
 
 
 def same_digests(executor: Backend) -> int:
@@ -132,6 +133,20 @@ def large_calls() -> Iterator[Call]:
     yield "exp", [big], {}
     rows = np.random.default_rng(5).integers(0, 50257, 65536)
     yield "scatter_add", [normal(50257, 256, seed=6), rows, normal(65536, 256, seed=7)], {}
+
+
+def contractions_of_bf16(seeds: int) -> Iterator[Call]:
+    """Yield calls that reach every path of contractions of bf16, and of all kinds of data."""
+    yield from of_bf16()
+    for kind in KINDS:
+        rng = np.random.default_rng(KINDS.index(kind))
+        for m, k, n in ((70, 199, 300), (33, 1100, 130), (128, 520, 136)):
+            yield "mm", factors(rng, kind, m, k, n), {}
+    for name in selftest.CONTRACTIONS:
+        for seed in range(seeds):
+            inputs, attrs = random_call(name, 9000 + seed, "long")
+            rng, kind = np.random.default_rng(seed), list(DRAWERS)[seed % len(DRAWERS)]
+            yield name, [drawn(rng, kind, array.shape) for array in inputs], attrs
 
 
 def random_calls(seeds: int) -> Iterator[Call]:

@@ -23,7 +23,7 @@ def prepared(
     gpu, specs = executor.same_device(named), tuple(executor.spec_of(tensor, what) for what, tensor in named)
     frozen = freeze(attrs, name)
     outputs = [executor.empty(gpu, *spec) for spec in call_of(name, specs, frozen).outputs]
-    plan = plan_for(name, specs, frozen, gpu.target._replace(least_by_bytes=least_by_bytes), True)
+    plan = plan_for(name, specs, frozen, gpu.target._replace(least_by_bytes=least_by_bytes), SumMode.EXACT)
     addresses = [tensor.data_ptr() for tensor in (*inputs, *outputs)]
     return outputs, lambda: gpu.run(plan, addresses)
 

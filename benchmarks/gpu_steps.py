@@ -66,7 +66,7 @@ def _run(bundle: Bundle, executor: FastExecutor) -> list[tuple[str, bytes]]:
 
 
 def timing(name: str) -> str:
-    """Return a line: milliseconds per step, ours in both modes (replayed CUDA graphs) and eager's, in turns."""
+    """Return a line: milliseconds per step, ours in each mode (replayed CUDA graphs) and eager's, in turns."""
     import torch
 
     from .eager import eager_step
@@ -74,7 +74,7 @@ def timing(name: str) -> str:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     recipe, bundle = _built(name)
-    works = [_ours(bundle, False), _ours(bundle, True), eager_step(recipe, device="cuda")]
+    works = [*[_ours(bundle, sums) for sums in repops.SumMode], eager_step(recipe, device="cuda")]
     times: list[list[float]] = [[] for _ in works]
     for turn in range(3 + TURNS):
         for found, work in zip(times, works, strict=True):
@@ -84,18 +84,19 @@ def timing(name: str) -> str:
             torch.cuda.synchronize()
             if turn >= 3:  # kernels are loaded, the graph is captured
                 found.append(time.perf_counter() - began)
-    ours, exact, eager = [1e3 * statistics.median(found) for found in times]
-    return (
-        f"{name}: repops-f32 {ours:.2f} ms, exact {exact:.2f} ms, eager {eager:.2f} ms, "
-        f"ratios {eager / ours:.2f} and {eager / exact:.2f}"
-    )
+    *ours, eager = [1e3 * statistics.median(found) for found in times]
+    modes = [
+        f"{sums} {own:.2f} ms (ratio {eager / own:.2f})"
+        for sums, own in zip(repops.SumMode, ours, strict=True)
+    ]
+    return f"{name}: {', '.join(modes)}, eager {eager:.2f} ms"
 
 
-def _ours(bundle: Bundle, exact: bool) -> Callable[[], object]:
+def _ours(bundle: Bundle, sums: repops.SumMode) -> Callable[[], object]:
     """Return a function that takes the next step on the GPU in a mode."""
     from referee_py.compiled import Cuda
 
-    backend, machine = repops.backend("cuda", repops.SumMode.of(exact)), Cuda(exact=exact)
+    backend, machine = repops.backend("cuda", sums), Cuda(sums=sums)
     executor = FastExecutor(bundle.program, bundle.constants, backend, machine=machine)
     state = State.of(0, bundle.initial)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from repops.sums import SumMode
+
 TARGET_MS = 2.0  # of one measurement
 TURNS = 15
 
@@ -103,7 +105,7 @@ def cases() -> Iterator[Case]:
     yield from _products(torch)
     yield from _exact_products(torch)
     yield from _convolutions(torch)
-    yield from _memory_bound(torch)
+    yield from _memorybound(torch)
     yield from _hashing(torch)
 
 
@@ -112,20 +114,19 @@ def _random(torch: Any, *shape: int) -> Any:
 
 
 def _call(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
-    """Return a function that applies the operator and writes to existing outputs."""
-    return _bound(name, inputs, attrs, exact=False)
+    return bound(name, inputs, attrs, SumMode.REPOPS_F32)
 
 
 def _exactly(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
-    """Return the same function in the mode exact."""
-    return _bound(name, inputs, attrs, exact=True)
+    return bound(name, inputs, attrs, SumMode.EXACT)
 
 
-def _bound(name: str, inputs: list[Any], attrs: dict[str, Any], exact: bool) -> Callable[[], object]:
+def bound(name: str, inputs: list[Any], attrs: dict[str, Any], sums: SumMode) -> Callable[[], object]:
+    """Return a function that applies the operator in a mode and writes to existing outputs."""
     from repops import cuda
 
-    out = cuda.execute(name, inputs, attrs, exact=exact)
-    return lambda: cuda.execute(name, inputs, attrs, out, exact)
+    out = cuda.execute(name, inputs, attrs, sums=sums)
+    return lambda: cuda.execute(name, inputs, attrs, out, sums)
 
 
 GPT2 = (
@@ -228,7 +229,7 @@ def _convolutions(torch: Any) -> Iterator[Case]:
         yield Case(f"weight gradient {shape}", ours, dw, flops, "TFLOP/s")
 
 
-def _memory_bound(torch: Any) -> Iterator[Case]:
+def _memorybound(torch: Any) -> Iterator[Case]:
     """Yield cases of sizes well beyond the cache; a rate counts each byte read or written once."""
     x, y = _random(torch, 8192, 8192), _random(torch, 8192, 8192)
     row, size = _random(torch, 8192), 8192 * 8192 * 4.0

@@ -156,10 +156,15 @@ struct Gather {
             return {(I)(image * p.groups * p.f * plane(p.out) + k % plane(p.out)),
                     (I)(image * p.groups * p.c * plane(p.in) + y * p.in[1] + x), (I)y, (I)x};
         }
-        const i64 line = k / taps[1], channel = line / taps[0], i = line % taps[0], j = k % taps[1];
+        const i64 line = k / taps[1], channel = line / taps[0];
+        return tap_of(channel, line - channel * taps[0], k - line * taps[1]);
+    }
+    // Tap (i, j) of a channel; for INPUT, of those of this class.
+    DEVICE_MEMBER Tap<I> tap_of(i64 channel, i64 i, i64 j) const {
         if (MODE == FORWARD) { // (c, r, s)
             const i64 y = base[0] + i * p.dilation[0], x = base[1] + j * p.dilation[1];
-            return {(I)k, (I)(channel * plane(p.in) + y * p.in[1] + x), (I)y, (I)x};
+            return {(I)(channel * window() + i * p.kernel[1] + j),
+                    (I)(channel * plane(p.in) + y * p.in[1] + x), (I)y, (I)x};
         }
         const i64 r = first[0] + i * p.every[0], s = first[1] + j * p.every[1]; // of (f, r, s)
         const i64 y = base[0] - i * p.turn[0], x = base[1] - j * p.turn[1];

@@ -114,6 +114,41 @@ DEVICE void multiply_16x8x32(int (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) 
         : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+#include "tc16_fragments.cuh"
+// Add the product of two matrices of bf16, [16 x 16] and [16 x 8], that the warp holds, to one of f32: a
+// block of the mode tc16 for each element (docs/opset.md, section 2). Lane i has, the lower half of a word
+// first, two neighbouring k of a row or column: in a[v] those of row i / 4 + 8 (v % 2) from 2 (i % 4) + 8 (v
+// / 2) on, in b[v] those of column i / 4 from 2 (i % 4) + 8 v on; c[v] is of row i / 4 + 8 (v / 2) and column
+// 2 (i % 4) + v % 2. NOTE: tensor cores before sm_90 add by other rules (docs/tensor-cores.md). A NaN may
+// have any payload.
+#if __CUDA_ARCH__ < 900
+DEVICE void multiply_16x8x16(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    multiply_by_the_rule(c, a, b);
+}
+#else
+DEVICE void multiply_16x8x16(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+// Load four matrices of 8 rows of 8 numbers of 16 bits from shared memory. Lane 8 j + r has the address of
+// row r of matrix j, which is aligned to 16 bytes. Lane i gets, in words[j], the numbers 2 (i % 4) and 2 (i %
+// 4) + 1 of row i / 4 of matrix j; if TURNED, of its column i / 4.
+template <bool TURNED> DEVICE void load_8x8x4(u32 (&words)[4], const void *row) {
+    const u32 from = (u32)__cvta_generic_to_shared(row);
+    if constexpr (TURNED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(from)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(from)
+                     : "memory");
+}
 DEVICE float f32_from_i64(i64 x) {
     return __ll2float_rn(x);
 }
@@ -137,7 +172,7 @@ DEVICE i64 opaque(i64 x) {
 }
 
 // Asynchronous copies from global to shared memory, of 4 or 16 aligned bytes. The data is visible to the
-// copying thread after copies_wait, to the others after a barrier that follows it.
+// copying thread after copies_wait or copies_wait_but, to the others after a barrier that follows it.
 template <int BYTES> DEVICE void copy_async(void *shared, const void *global) {
     const u32 to = (u32)__cvta_generic_to_shared(shared);
     if constexpr (BYTES == 16)
@@ -157,6 +192,13 @@ DEVICE void copy_async_if(bool wanted, void *shared, const void *global) {
 }
 DEVICE void copies_wait() {
     asm volatile("cp.async.wait_all;" ::: "memory");
+}
+// Make a group of this thread's copies since the last one; wait for all groups but the last `LEFT`.
+DEVICE void copies_end_group() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int LEFT> DEVICE void copies_wait_but() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
 #endif

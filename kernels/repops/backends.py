@@ -47,10 +47,8 @@ def _executor(name: str, sums: SumMode) -> Callable[..., list[Array]]:
 
         return cpu.execute if sums is SumMode.REPOPS_F32 else partial(cpu.execute, sums=sums)
     if name == "cuda":
-        if sums is SumMode.TC16:
-            raise ValueError("there are no kernels of the mode tc16 for a GPU")
         from . import cuda
 
         cuda.require()
-        return partial(cuda.execute, exact=True) if sums is SumMode.EXACT else cuda.execute
+        return cuda.execute if sums is SumMode.REPOPS_F32 else partial(cuda.execute, sums=sums)
     raise ValueError(f"no backend called {name!r}")

@@ -17,5 +17,5 @@ class SumMode(StrEnum):
 
     @classmethod
     def of(cls, exact: bool) -> SumMode:
-        """Return exact or else repops-f32, the modes of a GPU."""
+        """Return exact or else repops-f32."""
         return cls.EXACT if exact else cls.REPOPS_F32

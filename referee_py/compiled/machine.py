@@ -201,23 +201,29 @@ class Cpu(Machine):
 
 
 class Cuda(Machine):
-    """The CUDA kernels, on torch tensors of the current GPU, in the mode repops-f32 or exact; a step becomes a CUDA
-    graph. Raises CudaUnavailable."""
+    """The CUDA kernels, on torch tensors of the current GPU, in a mode; a step becomes a CUDA graph.
 
-    def __init__(self, graph: bool = True, exact: bool = False) -> None:
+    Raises CudaUnavailable.
+    """
+
+    def __init__(self, graph: bool = True, sums: SumMode = SumMode.REPOPS_F32) -> None:
         from repops.cuda import executor
 
         self._executor = executor
         self._gpu = executor.current()
         self._graph = graph
-        self._exact = exact
+        self._sums = sums
 
     def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
         # NOTE: its kernels of the mode exact hold no long sum of f32, so that what is around one can be a kernel.
         from repops.cuda.fusion import KEPT_ROW
 
         dtype, shape = inputs[0] if node.op == "sum" else (None, ())
-        return self._exact and dtype == F32 and math.prod(shape[d] for d in node.attrs["dims"]) > KEPT_ROW
+        return (
+            self._sums is SumMode.EXACT
+            and dtype == F32
+            and math.prod(shape[d] for d in node.attrs["dims"]) > KEPT_ROW
+        )
 
     def fused(
         self,
@@ -227,7 +233,7 @@ class Cuda(Machine):
     ) -> tuple[Bind, set[tuple[int, int]]]:
         from repops.cuda.fusion import FusedKernel
 
-        kernel = FusedKernel(expression, strides, self._exact)
+        kernel = FusedKernel(expression, strides, self._sums is SumMode.EXACT)
         self._gpu.load_text(kernel.name, kernel.source)
         return self._bind(kernel.plan(self._gpu.target)), kernel.shareable
 
@@ -236,7 +242,7 @@ class Cuda(Machine):
         from repops.tensors import freeze
 
         attrs = freeze(node.attrs, node.op)
-        return self._bind(plan_for(node.op, tuple(inputs), attrs, self._gpu.target, self._exact))
+        return self._bind(plan_for(node.op, tuple(inputs), attrs, self._gpu.target, self._sums))
 
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:  # noqa: ARG002
         return None
@@ -284,4 +290,4 @@ class Cuda(Machine):
         return typed_hash(*spec, self._executor.get(root).tobytes())
 
     def execute(self, name: str, inputs: Sequence[Buffer], attrs: Attrs) -> list[Buffer]:
-        return self._executor.execute(name, inputs, attrs, exact=self._exact)
+        return self._executor.execute(name, inputs, attrs, sums=self._sums)

@@ -94,7 +94,7 @@ def device_of(backend: Backend) -> Device | None:
     """Return the device that holds a backend's values; None for the host. Raises CudaUnavailable."""
     if isinstance(backend, Rounded):
         return backend.device
-    return Cuda(exact=backend.sums is SumMode.EXACT) if backend.name == "cuda" else None
+    return Cuda(sums=backend.sums) if backend.name == "cuda" else None
 
 
 def machine_for(backend: Backend) -> Machine | None:
@@ -102,5 +102,5 @@ def machine_for(backend: Backend) -> Machine | None:
     if isinstance(backend, Rounded):
         return RoundedCpu(backend) if backend.device is None else None
     if backend.name == "cuda":
-        return Cuda(exact=backend.sums is SumMode.EXACT)
+        return Cuda(sums=backend.sums)
     return Cpu(backend.sums) if backend.name == "cpu" else None

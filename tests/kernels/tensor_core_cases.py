@@ -89,7 +89,7 @@ def _blocks(rng: Rng, *shape: int) -> Array:
 def _tails(rng: Rng, *shape: int) -> Array:
     """Blocks down to subnormal numbers behind a large one, as the weights of a softmax are."""
     scale = np.exp2(-rng.integers(0, 134, (shape[0], -(-shape[1] // 16))).astype(np.float64))
-    scale[:, 0] = 1
+    scale[:, :1] = 1
     return rounded(_normal(rng, *shape) * scale.repeat(16, axis=1)[:, : shape[1]])
 
 

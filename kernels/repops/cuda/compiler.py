@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import CompileError, CudaUnavailable
 from .sources import text_of
@@ -18,6 +19,22 @@ OPTIONS = (
     *ARITHMETIC,
     "-diag-suppress=177",
 )  # 177: a source need not use every shared function
+
+
+_USED = re.compile(
+    r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads"
+    r".*?Used (\d+) registers(?:[^\n]*?(\d+) bytes smem)?",
+    re.DOTALL,
+)
+
+
+class Resources(NamedTuple):
+    """Needs of a kernel: registers of a thread; bytes that a thread writes to and reads from memory for want of
+    registers; bytes of shared memory of a block."""
+
+    registers: int
+    spilled: int
+    shared: int
 
 
 def _nvrtc() -> Any:
@@ -45,18 +62,36 @@ def version() -> str:
 
 def compile_text(text: str, name: str, architecture: str, form: str = "CUBIN") -> bytes:
     """Return machine code ("CUBIN") or assembly ("PTX") for an architecture such as "sm_90". Raise CompileError."""
+    return _compiled(text, name, architecture, form)[0]
+
+
+def resources(text: str, name: str, architecture: str) -> dict[str, Resources]:
+    """Return what each kernel of a text takes on an architecture. Raise CompileError."""
+    _, log = _compiled(text, name, architecture, "CUBIN", ("-Xptxas=-v",))
+    found = re.findall(_USED, log)
+    return {
+        kernel: Resources(int(registers), int(stores) + int(loads), int(shared or 0))
+        for kernel, stores, loads, registers, shared in found
+    }
+
+
+def _compiled(
+    text: str, name: str, architecture: str, form: str, more: tuple[str, ...] = ()
+) -> tuple[bytes, str]:
+    """Return the code and the compilers' log."""
     nvrtc = _nvrtc()
     program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(text.encode(), f"{name}.cu".encode(), 0, [], []))
     try:
-        options = [option.encode() for option in (*OPTIONS, f"-arch={architecture}")]
+        options = [option.encode() for option in (*OPTIONS, *more, f"-arch={architecture}")]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        buffer = bytearray(_checked(nvrtc, nvrtc.nvrtcGetProgramLogSize(program)))
+        nvrtc.nvrtcGetProgramLog(program, buffer)
+        log = buffer.decode(errors="replace")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = bytearray(_checked(nvrtc, nvrtc.nvrtcGetProgramLogSize(program)))
-            nvrtc.nvrtcGetProgramLog(program, log)
-            raise CompileError(f"{name}.cu for {architecture}:\n{log.decode(errors='replace')}")
+            raise CompileError(f"{name}.cu for {architecture}:\n{log}")
         code = bytearray(_checked(nvrtc, getattr(nvrtc, f"nvrtcGet{form}Size")(program)))
         _checked(nvrtc, getattr(nvrtc, f"nvrtcGet{form}")(program, code))
-        return bytes(code)
+        return bytes(code), log
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

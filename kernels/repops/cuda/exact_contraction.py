@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from ..opset import ITEM_SIZE
+from ..sums import SumMode
 from ..tensors import Call
 from .contraction import CHUNK, Contraction, Tile, choose, named
 from .conv import convolution_of
@@ -46,7 +47,7 @@ def product_again(
     return launches, 8 * c.out_elements if runs > 1 else 0
 
 
-@planner("conv2d", "conv2d_input_grad", "conv2d_weight_grad", exact=True)
+@planner("conv2d", "conv2d_input_grad", "conv2d_weight_grad", sums=SumMode.EXACT)
 def convolution(call: Call, target: Target) -> LaunchPlan:
     c, operands, far = convolution_of(call)
     tiles: Sequence[Tile] = TILES_OF_CONVOLUTIONS

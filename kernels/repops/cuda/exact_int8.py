@@ -8,6 +8,7 @@ Other products go by sums of f64 alone (`exact_contraction`).
 from __future__ import annotations
 
 from ..opset import BF16
+from ..sums import SumMode
 from ..tensors import Call
 from . import exact_contraction
 from .contraction import CHUNK, Contraction, Tile, choose
@@ -25,7 +26,7 @@ FEW = 64 * 64 // 32
 """Open elements of a tile that are resolved one by one. An estimate: a term takes some 30 times as long there."""
 
 
-@planner("mm", "bmm", exact=True)
+@planner("mm", "bmm", sums=SumMode.EXACT)
 def product(call: Call, target: Target) -> LaunchPlan:
     c, operands = product_of(call)
     if applies(c, target):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..sums import SumMode
 from ..tensors import Call
 from .plan import (
     LaunchPlan,
@@ -27,7 +28,7 @@ JOINED = 64  # parts at once
 DIGITS = 8 * (22 + 1)  # bytes of an exact sum
 
 
-@planner("sum", exact=True)
+@planner("sum", sums=SumMode.EXACT)
 def total(call: Call, target: Target) -> LaunchPlan:
     results = elements(call.outputs[0][1])
     if results == 0:
@@ -62,6 +63,6 @@ def total(call: Call, target: Target) -> LaunchPlan:
     return LaunchPlan(tuple(launches), tuple(workspaces))
 
 
-@planner("scatter_add", exact=True)
+@planner("scatter_add", sums=SumMode.EXACT)
 def scatter_add(call: Call, target: Target) -> LaunchPlan:
     return scatter(call, target, "exact_reduce.exact_add_rows")

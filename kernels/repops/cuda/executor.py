@@ -10,11 +10,14 @@ import numpy as np
 
 from ..host.hashing import HASH_BYTES, TreeKind
 from ..opset import BF16, BOOL, F32, I64, Attrs, Dtype, DtypeError, Shape, Spec, lookup
+from ..reference.tensor_core import TERMS
+from ..sums import SumMode
 from ..tensors import AliasError, Array, ArrayError, call_of, freeze
 from ..tensors import spec_of as array_spec
 from .device import Device, device, torch_with_cuda
 from .hashing import hash_plan, level_counts
 from .plans import plan_for
+from .tensor_core import blocks_plan
 
 Tensor = Any  # torch.Tensor; importing this module does not need torch
 
@@ -110,10 +113,9 @@ def execute(
     inputs: Sequence[Tensor],
     attrs: Attrs,
     out: Sequence[Tensor] | None = None,
-    exact: bool = False,
+    sums: SumMode = SumMode.REPOPS_F32,
 ) -> list[Tensor]:
-    """Apply one operator on torch's current stream, in the mode repops-f32 or exact. Outputs are new tensors, or `out`
-    if it is given.
+    """Apply one operator on torch's current stream, in a mode. Outputs are new tensors, or `out` if it is given.
 
     `reshape` returns a view of its input unless `out` is given. Raise an OpError that names the argument.
     """
@@ -136,7 +138,7 @@ def execute(
         return [inputs[0].view(call.outputs[0][1])]
     else:
         outputs = [empty(gpu, *spec) for spec in call.outputs]
-    plan = plan_for(name, specs, frozen, gpu.target, exact)
+    plan = plan_for(name, specs, frozen, gpu.target, sums)
     gpu.run(plan, [tensor.data_ptr() for tensor in (*inputs, *outputs)])
     return outputs
 
@@ -152,3 +154,20 @@ def hash_tree(tensor: Tensor, kind: TreeKind) -> list[Tensor]:
     nodes = gpu.torch.empty((sum(counts), HASH_BYTES), dtype=gpu.torch.uint8, device=gpu.index)
     gpu.run(hash_plan(spec, kind, gpu.target), [tensor.data_ptr(), nodes.data_ptr()])
     return list(nodes.split(counts))
+
+
+def blocks(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """Return the blocks of the mode tc16 as this GPU computes them: of rows of 16 factors (bf16, [n, 16]) and
+    accumulators (f32, [n]), f32. Whether they keep the rule is for the caller to check. Raise an OpError."""
+    named = [("blocks: a", a), ("blocks: b", b), ("blocks: c", c)]
+    count = int(c.numel())
+    wanted = [(BF16, (count, TERMS)), (BF16, (count, TERMS)), (F32, (count,))]
+    found = [spec_of(tensor, what) for what, tensor in named]
+    if found != wanted:
+        raise ArrayError(
+            "blocks: factors or accumulators have the wrong dtypes or shapes", got=found, want=wanted
+        )
+    gpu = same_device(named)
+    result = empty(gpu, F32, (count,))
+    gpu.run(blocks_plan(count), [tensor.data_ptr() for tensor in (a, b, c, result)])
+    return result

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..opset import ITEM_SIZE, MAX_RANK, OpError, Shape
+from ..sums import SumMode
 from ..tensors import Call
 
 MAX_GRID = (1 << 31) - 1
@@ -60,16 +61,15 @@ class Target(NamedTuple):
 
 
 Planner = Callable[[Call, Target], LaunchPlan]
-PLANNERS: dict[str, Planner] = {}
-EXACT_PLANNERS: dict[str, Planner] = {}
-"""Planners for what the mode exact computes differently."""
+PLANNERS: dict[SumMode, dict[str, Planner]] = {sums: {} for sums in SumMode}
+"""Planners by operator: all of repops-f32, and of other modes those for what they compute differently."""
 
 
-def planner(*names: str, exact: bool = False) -> Callable[[Planner], Planner]:
-    """Register the function that plans these operators."""
+def planner(*names: str, sums: SumMode = SumMode.REPOPS_F32) -> Callable[[Planner], Planner]:
+    """Register the function that plans these operators in a mode."""
 
     def register(function: Planner) -> Planner:
-        (EXACT_PLANNERS if exact else PLANNERS).update(dict.fromkeys(names, function))
+        PLANNERS[sums].update(dict.fromkeys(names, function))
         return function
 
     return register

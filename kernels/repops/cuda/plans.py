@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ..opset import Arithmetic, Spec
+from ..opset import BF16, Arithmetic, Spec
+from ..sums import SumMode
 from ..tensors import Call, call_of
 from . import (  # noqa: F401 - each registers its planners
     conv,
@@ -18,19 +19,21 @@ from . import (  # noqa: F401 - each registers its planners
     reduce,
     scatter,
     select,
+    tensor_core,
 )
-from .plan import EXACT_PLANNERS, PLANNERS, LaunchPlan, Target
+from .plan import PLANNERS, LaunchPlan, Target
 
 
-def differs(call: Call) -> bool:
-    """Return whether the mode exact computes a call differently."""
+def differs(call: Call, sums: SumMode) -> bool:
+    """Return whether a mode computes a call differently than repops-f32 does."""
     first = call.inputs[0][0] if call.inputs else None
-    return call.op.arithmetic_of(first, call.attrs) is Arithmetic.SUM
+    if sums is SumMode.TC16:
+        return call.op.name in PLANNERS[sums] and first == BF16
+    return sums is SumMode.EXACT and call.op.arithmetic_of(first, call.attrs) is Arithmetic.SUM
 
 
-def plan_of(call: Call, target: Target, exact: bool = False) -> LaunchPlan:
-    planners = EXACT_PLANNERS if exact and differs(call) else PLANNERS
-    return planners[call.op.name](call, target)
+def plan_of(call: Call, target: Target, sums: SumMode = SumMode.REPOPS_F32) -> LaunchPlan:
+    return PLANNERS[sums if differs(call, sums) else SumMode.REPOPS_F32][call.op.name](call, target)
 
 
 @lru_cache(maxsize=16384)
@@ -39,7 +42,7 @@ def plan_for(
     inputs: tuple[Spec, ...],
     attrs: tuple[tuple[str, Any], ...],
     target: Target,
-    exact: bool = False,
+    sums: SumMode = SumMode.REPOPS_F32,
 ) -> LaunchPlan:
     """Return the plan of a call by its parts, cached because a training step repeats its calls."""
-    return plan_of(call_of(name, inputs, attrs), target, exact)
+    return plan_of(call_of(name, inputs, attrs), target, sums)

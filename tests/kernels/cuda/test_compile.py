@@ -24,6 +24,7 @@ LARGE = {
     "exact_matmul_bf16",
     "matmul_bf16",
     "pointwise",
+    "tc16_conv",
 }
 """Sources that take long: in the quick tests only the emulation compiles them, for the host."""
 SOURCES_BY_SIZE = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in SOURCES]
@@ -33,6 +34,7 @@ TENSOR_CORES = {
     "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",  # the mode exact needs only a bound of its error
     "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",  # exact
 }
+BLOCKS = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"  # the rule of the mode tc16, from sm_90 on
 
 
 def kernels_of(assembly):
@@ -71,6 +73,34 @@ def test_assembly(source):
         assert "fma.rn.f32" in kernels["matmul_large"]
         for wide in ("ld.shared.v4.f32", "cp.async.cg.shared.global"):
             assert wide in kernels["matmul_large"]
+
+
+@pytest.mark.parametrize("source", ["tc16_matmul", pytest.param("tc16_conv", marks=pytest.mark.slow)])
+def test_only_tensor_cores_that_keep_the_rule_are_used(source):
+    """Those of an A100, for which the other tests compile, add 8 terms with 24 bits."""
+    before, after = (
+        compiler.compile_text(text_of(source), source, a, "PTX").decode() for a in ("sm_89", "sm_90")
+    )
+    assert "mma" not in before
+    for kernel, text in kernels_of(after).items():
+        assert (BLOCKS in text) == (not kernel.endswith(("_again", "_pad"))), kernel
+    assert set(re.findall(r"\w*mma\.\S*", after)) == {BLOCKS}
+
+
+@pytest.mark.parametrize("source", ["tc16_matmul", pytest.param("tc16_conv", marks=pytest.mark.slow)])
+def test_kernels_for_tensor_cores_keep_their_sums_in_registers(source, capsys):
+    for architecture in ("sm_90a", "sm_80"):
+        found = compiler.resources(text_of(source), source, architecture)
+        assert set(found) == set(
+            kernels_of(compiler.compile_text(text_of(source), source, "sm_90", "PTX").decode())
+        )
+        with capsys.disabled():
+            print(f"\n{architecture}: registers, bytes spilled, bytes of shared memory")
+            for kernel, used in sorted(found.items()):
+                print(f"  {kernel:32} {used.registers:4} {used.spilled:4} {used.shared:6}")
+        for kernel, used in found.items():
+            assert used.spilled == 0, kernel
+            assert used.shared <= 48 << 10, kernel
 
 
 def nothing_is_approximate_or_flushed(assembly):

@@ -27,7 +27,7 @@ BY_F64 = Target(1, least_by_bytes=1 << 62)  # test_exact_int8.py has the other w
 
 
 def same(name, inputs, attrs, want, **options):
-    (got,) = execute(name, inputs, attrs, exact=True, **options)
+    (got,) = execute(name, inputs, attrs, sums=SumMode.EXACT, **options)
     context = (name, [array.shape for array in inputs], inputs[0].dtype, attrs, options)
     assert (got.dtype, got.shape) == (want.dtype, want.shape), context
     assert canonical(got).tobytes() == canonical(want).tobytes(), context
@@ -52,10 +52,10 @@ def test_other_operators_are_those_of_the_other_mode():
     for op in OPS:
         inputs, attrs = random_call(op.name, 1)
         call = check(op.name, inputs, attrs)
-        if op.name != "reshape" and not differs(call):
-            assert plan_of(call, TARGET, exact=True) == plan_of(call, TARGET)
+        if op.name != "reshape" and not differs(call, SumMode.EXACT):
+            assert plan_of(call, TARGET, sums=SumMode.EXACT) == plan_of(call, TARGET)
     call = check("sum", [np.arange(9)], {"dims": (0,), "keepdim": 0})
-    assert plan_of(call, TARGET, exact=True) == plan_of(call, TARGET)  # i64
+    assert plan_of(call, TARGET, sums=SumMode.EXACT) == plan_of(call, TARGET)  # i64
 
 
 # -------------------------------------------------------------------------------------------------- long calls
@@ -133,7 +133,7 @@ def test_hard_sums(kind, count):
                 a, b = a * b, np.ones_like(b)
         want = np.float32(total_of(a, b))
         for name, inputs, attrs, at in forms(a, b):
-            (got,) = execute(name, inputs, attrs, exact=True)
+            (got,) = execute(name, inputs, attrs, sums=SumMode.EXACT)
             assert canonical(got[at][None]).tobytes() == canonical(want[None]).tobytes(), (name, kind)
 
 
@@ -193,10 +193,10 @@ def test_zeros_are_positive():
         ("mm", [tiny, -tiny.T.copy()]),
         ("mm", to_bf16(tiny, -tiny.T.copy())),
     ):
-        (got,) = execute(name, inputs, {}, exact=True)
+        (got,) = execute(name, inputs, {}, sums=SumMode.EXACT)
         assert not np.asarray(got, np.float32).view(np.uint32).any()
     for attrs in ({"dims": (0, 1), "keepdim": 0}, {"dims": (), "keepdim": 0}):
-        assert not execute("sum", [minus], attrs, exact=True)[0].view(np.uint32).any()
+        assert not execute("sum", [minus], attrs, sums=SumMode.EXACT)[0].view(np.uint32).any()
 
 
 # ---------------------------------------------------------------------------------------------------- the radius
@@ -205,7 +205,7 @@ def test_zeros_are_positive():
 def open_share(inputs):
     """Return the share of the elements of a product that the sum of f64 does not decide."""
     call = check("mm", inputs, {})
-    multiply = plan_of(call, BY_F64, exact=True)._replace(workspaces=())
+    multiply = plan_of(call, BY_F64, sums=SumMode.EXACT)._replace(workspaces=())
     assert len(multiply.launches) == 2
     item = inputs[0].itemsize
     out = Guarded(item * call.outputs[0][1][0] * call.outputs[0][1][1])
@@ -231,7 +231,7 @@ def test_a_larger_radius_changes_no_bit(monkeypatch):
     from repops.cuda import exact_contraction
 
     a, b = normal(20, 100, seed=1), normal(100, 20, seed=2)
-    (want,) = execute("mm", [a, b], {}, exact=True)
+    (want,) = execute("mm", [a, b], {}, sums=SumMode.EXACT)
     monkeypatch.setattr(exact_contraction, "_scale", scale_of(np.inf))
     same("mm", [a, b], {}, want)
 

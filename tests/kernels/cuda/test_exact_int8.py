@@ -29,12 +29,12 @@ def target(multiprocessors=4, least=ALWAYS):
 
 def kernels(inputs, where):
     name = "mm" if inputs[0].ndim == 2 else "bmm"
-    plan = plan_of(check(name, inputs, {}), where, exact=True)
+    plan = plan_of(check(name, inputs, {}), where, sums=SumMode.EXACT)
     return [launch.kernel.partition(".")[2] for launch in plan.launches]
 
 
 def same(name, inputs, want, **options):
-    (got,) = execute(name, inputs, {}, exact=True, **options)
+    (got,) = execute(name, inputs, {}, sums=SumMode.EXACT, **options)
     context = (name, [array.shape for array in inputs], options)
     assert canonical(got).tobytes() == canonical(want).tobytes(), context
     return got.size
@@ -79,7 +79,7 @@ def test_a_tie_that_a_term_decides_which_f64_does_not_hold():
         a = np.ones((1, 8225), np.float32)
         a[0, -1] = last
         factors = rounded(a, np.abs(a.T).copy())
-        (got,) = execute("mm", factors, {}, exact=True, target=target())
+        (got,) = execute("mm", factors, {}, sums=SumMode.EXACT, target=target())
         assert got.tolist() == [[want]]
 
 
@@ -127,7 +127,7 @@ def test_the_longest_sums_fit_in_32_bits(monkeypatch):
     same("mm", factors, want, target=Target(1, ALWAYS))
     monkeypatch.setattr(exact_int8, "MAX_K", exact_int8.MAX_K + 3)
     with pytest.raises(AssertionError, match="does not fit in 32 bits"):
-        execute("mm", longest(exact_int8.MAX_K), {}, exact=True, target=Target(1, ALWAYS))
+        execute("mm", longest(exact_int8.MAX_K), {}, sums=SumMode.EXACT, target=Target(1, ALWAYS))
 
 
 # ----------------------------------------------------------------------------------------------------- the radius
@@ -138,7 +138,7 @@ class Steps:
 
     def __init__(self, inputs):
         self.call = check("mm", inputs, {})
-        self.plan = plan_of(self.call, Target(1, ALWAYS), exact=True)
+        self.plan = plan_of(self.call, Target(1, ALWAYS), sums=SumMode.EXACT)
         assert len(self.plan.launches) == 6  # clear, measure, cut, multiply, again, resolve
         self.lines = [inputs[0].shape[0], inputs[1].shape[1]]
         self.out = Guarded(2 * int(np.prod(self.lines)))

@@ -10,11 +10,14 @@ from repops.cuda.errors import CudaUnavailable, LaunchError
 from repops.host import cpu
 from repops.host.hashing import TreeKind
 from repops.opset import OPS, ArityError, DtypeError
+from repops.reference.tensor_core import block
+from repops.sums import SumMode
 from repops.tensors import AliasError, ArrayError, canonical
 
 from referee_py.commit.tensor import data_tree
+from tests.kernels.tensor_core_cases import drawn, factors
 
-from .calls import contractions
+from .calls import contractions, of_bf16
 from .emulation import needs_gcc
 
 torch = pytest.importorskip("torch")
@@ -43,6 +46,29 @@ def test_workspaces_are_allocated(driver):
         (got,) = executor.execute(name, [put(array) for array in inputs], attrs)
         assert canonical(get(got)).tobytes() == canonical(cpu.execute(name, inputs, attrs)[0]).tobytes()
     assert "add_chunks" in {name for name, _ in driver.launched}
+
+
+def test_the_mode_tc16(driver):
+    rng = np.random.default_rng(0)
+    calls = [("mm", factors(rng, "special values", 40, 700, 24), {})]
+    calls += [call for call in of_bf16() if call[0].startswith("conv2d")][::9]
+    for name, inputs, attrs in calls:
+        (got,) = executor.execute(name, [put(array) for array in inputs], attrs, sums=SumMode.TC16)
+        (want,) = cpu.execute(name, inputs, attrs, sums=SumMode.TC16)
+        assert canonical(get(got)).tobytes() == canonical(want).tobytes()
+    launched = {name for name, _ in driver.launched}
+    assert {"tc16_matmul_small", "tc16_conv2d_small", "tc16_conv2d_again"} <= launched
+
+
+def test_blocks_of_the_mode_tc16(driver):
+    rng = np.random.default_rng(0)
+    a, b = (drawn(rng, "wide", (9, 16)) for _ in "ab")
+    c = rng.standard_normal(9).astype(np.float32)
+    want = block(a.view(np.uint16), b.view(np.uint16), c.view(np.uint32))
+    assert get(executor.blocks(put(a), put(b), put(c))).view(np.uint32).tolist() == want.tolist()
+    with pytest.raises(ArrayError, match="blocks: factors or accumulators have the wrong dtypes or shapes"):
+        executor.blocks(put(a), put(b), put(c[1:]))
+    assert get(executor.blocks(put(a[:0]), put(b[:0]), put(c[:0]))).size == 0
 
 
 def test_results_go_where_they_are_wanted(driver):

@@ -113,14 +113,22 @@ def exactly_made():
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fused")
     texts = {kernel.name: kernel.source for kernel, _ in (*made(), *exactly_made())}
-    objects, shim = [], ["-include", str(emulation.HERE / "device.h"), "-x", "c++"]
-    sources = [emulation.HERE / "fibers.cpp"]
+    objects, sources = [], [emulation.HERE / "fibers.cpp"]
     for name, text in texts.items():
         sources.append(folder / f"{name}.cpp")
         sources[-1].write_text(text)
     for source in sources:
         objects.append(folder / f"{source.stem}.o")
-        command = ["g++", *emulation.OPTIONS, "-O1", *shim, "-c", str(source), "-o", str(objects[-1])]
+        command = [
+            "g++",
+            *emulation.OPTIONS,
+            "-O1",
+            *emulation.SHIM,
+            "-c",
+            str(source),
+            "-o",
+            str(objects[-1]),
+        ]
         subprocess.run(command, check=True)
     subprocess.run(["g++", "-shared", *map(str, objects), "-o", str(folder / "fused.so")], check=True)
     return emulation.load(folder / "fused.so")

@@ -3,8 +3,11 @@
 import re
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
+import numpy as np
 import pytest
 from repops.backends import Backend
 from repops.cuda import LaunchError
@@ -12,10 +15,11 @@ from repops.host import cpu
 from repops.opset import OPS
 from repops.sums import SumMode
 
-from benchmarks import gpu_checks, gpu_exact, gpu_timings
+from benchmarks import gpu_checks, gpu_exact, gpu_tensor_core, gpu_timings
+from tests.kernels.tensor_core_cases import DRAWERS
 
 from .calls import normal, rounded
-from .emulation import BACKEND, needs_gcc
+from .emulation import BACKEND, TC16, needs_gcc
 
 torch = pytest.importorskip("torch")
 
@@ -38,6 +42,14 @@ on_a_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), r
             id="bytes",
             marks=on_a_gpu,
         ),
+        pytest.param(gpu_tensor_core.blocks_keep_the_rule, id="blocks", marks=on_a_gpu),
+        pytest.param(
+            lambda: gpu_checks.same_results(
+                gpu_checks.on_gpu(SumMode.TC16), gpu_checks.contractions_of_bf16(5)
+            ),
+            id="tc16",
+            marks=on_a_gpu,
+        ),
         pytest.param(gpu_checks.fused_expressions_agree, id="fused", marks=on_a_gpu),
         pytest.param(gpu_checks.same_trees, id="trees", marks=on_a_gpu),
         pytest.param(gpu_checks.graph_replays_the_same, id="graph", marks=on_a_gpu),
@@ -45,6 +57,32 @@ on_a_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), r
 )
 def test_on_this_gpu(check):
     assert check() > 0
+
+
+@needs_gcc
+def test_the_part_tc16_of_the_script_runs_and_notices_what_differs(driver, monkeypatch, capsys):
+    from repops.cuda import executor
+
+    from .host_driver import get, put
+
+    loader = SourceFileLoader("gpu_check", str(ROOT / "scripts/gpu_check"))
+    script = module_from_spec(spec_from_loader("gpu_check", loader))
+    loader.exec_module(script)
+    monkeypatch.setattr(executor, "put", put)
+    monkeypatch.setattr(executor, "get", get)
+    monkeypatch.setattr(gpu_tensor_core, "EACH", 64)
+    monkeypatch.setattr(gpu_checks, "OPS", [op for op in OPS if op.name in ("mm", "conv2d")])
+    few = [("mm", rounded(normal(9, 40), normal(40, 5, seed=1)), {})]
+    monkeypatch.setattr(gpu_checks, "contractions_of_bf16", lambda seeds: few * seeds)
+    monkeypatch.setattr(gpu_checks, "large_calls", lambda: few)
+    monkeypatch.setattr(gpu_checks, "on_gpu", lambda sums: {TC16.sums: TC16}[sums])
+    assert script.tensor_cores(3)
+    assert capsys.readouterr().out.count(" agree ") == 4
+    monkeypatch.setattr(gpu_checks, "on_gpu", lambda _: Backend("wrong", BACKEND.execute, SumMode.TC16))
+    assert not script.tensor_cores(3)
+    out = capsys.readouterr().out
+    assert out.startswith(f"blocks of tensor cores: {64 * len(DRAWERS)} agree ")
+    assert "self-test digests in the mode tc16: DIFFERS" in out
 
 
 @pytest.mark.slow
@@ -58,6 +96,28 @@ def test_without_a_gpu_the_script_says_so():
 @needs_gcc
 def test_the_checks_pass_with_emulated_kernels():
     assert gpu_checks.same_results(BACKEND, gpu_checks.random_calls(1)) == len(OPS)
+
+
+@needs_gcc
+def test_the_check_of_blocks_passes_with_emulated_kernels_and_finds_what_breaks_the_rule(driver, monkeypatch):
+    from repops.cuda import executor
+
+    from .host_driver import get, put
+
+    monkeypatch.setattr(executor, "put", put)
+    monkeypatch.setattr(executor, "get", get)
+    assert gpu_tensor_core.blocks_keep_the_rule(500) == 500 * len(DRAWERS)
+    for flipped in (1, 1 << 31):  # only where a chunk begins
+        right = executor.blocks
+
+        def wrong(a, b, c, right=right, flipped=flipped):
+            found = get(right(a, b, c)).view(np.uint32)
+            return put(np.where(get(c) == 0, found ^ flipped, found).view(np.float32))
+
+        monkeypatch.setattr(executor, "blocks", wrong)
+        with pytest.raises(gpu_checks.Differs, match=r"blocks break the rule, the first: a [0-9a-f]{64} b"):
+            gpu_tensor_core.blocks_keep_the_rule(500)
+        monkeypatch.setattr(executor, "blocks", right)
 
 
 @needs_gcc

@@ -16,6 +16,7 @@ import repops
 from repops.cuda import fusion
 from repops.cuda.plan import Launch
 from repops.opset import ITEM_SIZE, Shape, Spec
+from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE
 
 from referee_py.commit import tensor_hash
@@ -25,6 +26,7 @@ from referee_py.execute import FastExecutor, Interpreter, Run, State
 from referee_py.program import Program
 from tests.kernels.cuda import emulation
 
+from ..execute.test_tc16 import written
 from ..program import tiny
 from .random_program import RandomProgram
 from .random_slots import RandomSlots
@@ -39,8 +41,8 @@ PROGRAMS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range
 class EmulatedGpu(Cuda):
     """`Cuda` without the driver and torch: memory is numpy's, and g++ compiles fused kernels."""
 
-    def __init__(self, folder: Path, exact: bool = False) -> None:
-        self._folder, self._exact = folder, exact
+    def __init__(self, folder: Path, sums: SumMode = SumMode.REPOPS_F32) -> None:
+        self._folder, self._sums = folder, sums
         self._texts: dict[str, str] = {}
         self._gpu: Any = SimpleNamespace(target=emulation.TARGET, load_text=self._texts.__setitem__)
         self._fused: ctypes.CDLL | None = None
@@ -69,7 +71,7 @@ class EmulatedGpu(Cuda):
 
     def _library(self) -> ctypes.CDLL:
         if self._fused is None:
-            options = [*emulation.OPTIONS, "-O0", "-include", str(emulation.HERE / "device.h"), "-x", "c++"]
+            options = [*emulation.OPTIONS, "-O0", *emulation.SHIM]
             sources = [emulation.HERE / "fibers.cpp"]
             for name, text in self._texts.items():
                 sources.append(self._folder / f"{name}.cpp")
@@ -106,7 +108,7 @@ class EmulatedGpu(Cuda):
         return tensor_hash(buffer)
 
     def execute(self, name: str, inputs: Sequence[Array], attrs: Mapping[str, Any]) -> list[Array]:
-        return emulation.execute(name, inputs, attrs, exact=self._exact)
+        return emulation.execute(name, inputs, attrs, sums=self._sums)
 
 
 def check(
@@ -115,12 +117,12 @@ def check(
     constants: list[Array],
     initial: list[Array],
     steps: int,
-    exact: bool = False,
+    sums: SumMode = SumMode.REPOPS_F32,
 ) -> None:
-    machine = EmulatedGpu(folder, exact)
+    machine = EmulatedGpu(folder, sums)
     compiled = Compiled(program, constants, machine=machine)
     compiled.load(initial)
-    interpreter = Interpreter(program, constants, repops.backend("cpu", repops.SumMode.of(exact)))
+    interpreter = Interpreter(program, constants, repops.backend("cpu", sums))
     state = State.of(0, initial)
     for step in range(1, steps + 1):
         state, _ = interpreter.step(state, False)
@@ -130,9 +132,9 @@ def check(
     assert machine.launched
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_linear_regression(tmp_path: Path, exact: bool) -> None:
-    check(tmp_path, tiny.program(), *tiny.tensors(), tiny.STEPS, exact)
+@pytest.mark.parametrize("sums", list(SumMode))
+def test_linear_regression(tmp_path: Path, sums: SumMode) -> None:
+    check(tmp_path, tiny.program(), *tiny.tensors(), tiny.STEPS, sums)
 
 
 @pytest.mark.parametrize("seed", PROGRAMS)
@@ -144,7 +146,7 @@ def test_random_programs(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", PROGRAMS)
 def test_random_programs_in_the_mode_exact(tmp_path: Path, seed: int) -> None:
     made = RandomProgram(seed + 100, size=40)
-    check(tmp_path, made.program, made.constants, made.initial, 2, exact=True)
+    check(tmp_path, made.program, made.constants, made.initial, 2, SumMode.EXACT)
 
 
 @pytest.mark.parametrize("seed", PROGRAMS[:3])
@@ -169,29 +171,33 @@ class Rows(RandomProgram):
 def test_in_the_mode_exact_long_sums_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Rows(0, 1)
 
-    def kernels(exact: bool) -> list[list[str]]:
-        tasks = Compiled(made.program, made.constants, machine=EmulatedGpu(tmp_path, exact)).tasks
+    def kernels(sums: SumMode) -> list[list[str]]:
+        tasks = Compiled(made.program, made.constants, machine=EmulatedGpu(tmp_path, sums)).tasks
         return [task.name.split()[1:] for task in tasks if task.name.startswith("fused")]
 
-    assert ["neg", "sum", "mul", "sub", "exp", "mul"] in kernels(False)
-    assert kernels(True) == kernels(False)
+    assert ["neg", "sum", "mul", "sub", "exp", "mul"] in kernels(SumMode.REPOPS_F32)
+    assert kernels(SumMode.EXACT) == kernels(SumMode.REPOPS_F32)
     monkeypatch.setattr(fusion, "KEPT_ROW", 0)
-    assert not any("sum" in names for names in kernels(True))
-    assert ["sub", "exp", "mul"] in kernels(True)
+    assert not any("sum" in names for names in kernels(SumMode.EXACT))
+    assert ["sub", "exp", "mul"] in kernels(SumMode.EXACT)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_a_run_on_a_gpu_has_the_root_of_the_reference(tmp_path: Path, exact: bool) -> None:
+@pytest.mark.parametrize("sums", list(SumMode))
+def test_a_run_on_a_gpu_has_the_root_of_the_reference(tmp_path: Path, sums: SumMode) -> None:
     """Committed steps run node by node, plain steps compiled, and states stay on the device."""
     program, (constants, initial) = tiny.program(), tiny.tensors()
-    reference = repops.backend("reference", repops.SumMode.of(exact))
-    executor = FastExecutor(program, constants, reference, machine=EmulatedGpu(tmp_path, exact))
+    reference = repops.backend("reference", sums)
+    executor = FastExecutor(program, constants, reference, machine=EmulatedGpu(tmp_path, sums))
     run = Run(program, constants, initial, tiny.STEPS, (5, 1), reference, executor=executor)
     interval = run.commit_interval(run.initial(), tiny.STEPS, 5, snapshots=(4, 7))
     expected = Run(program, constants, initial, tiny.STEPS, (5, 1), reference)
     assert interval.checkpoints == expected.commit_run().checkpoints
     for step, state in interval.snapshots.items():
         assert state.slot_hashes() == expected.advance(expected.initial(), step).slot_hashes()
+
+
+def test_training_in_bf16_by_blocks_of_tensor_cores(tmp_path: Path) -> None:
+    check(tmp_path, *written(), 3, SumMode.TC16)
 
 
 @pytest.mark.parametrize("seed", range(0, 9, 3))

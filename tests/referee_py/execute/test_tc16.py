@@ -106,8 +106,3 @@ def test_nobody_takes_such_a_run_as_a_job() -> None:
         run.terms.check(program)
     with pytest.raises(UnknownVersion, match=r"tc16\) is not finished"):
         backend_of("cpu", TC16.byte)
-
-
-def test_a_gpu_has_no_such_kernels() -> None:
-    with pytest.raises(ValueError, match="no kernels of the mode tc16"):
-        repops.backend("cuda", SumMode.TC16)

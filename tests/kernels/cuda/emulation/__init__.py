@@ -29,6 +29,8 @@ from repops.tensors import NUMPY_DTYPE, check
 HERE = Path(__file__).parent
 BUILD = Path(__file__).parents[4] / ".build" / "emulation"
 OPTIONS = ["-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-w"]
+SHIM = [*[f"-I{d}" for d in directories()], "-include", str(HERE / "device.h"), "-x", "c++"]
+"""Options for sources that are written for a GPU, also with their includes in place."""
 GUARD = 256  # bytes on either side of a buffer
 POISON, GUARD_BYTE = 0xFF, 0xA5
 TARGET = Target(multiprocessors=4)  # few, so that grids wrap and work is split at small sizes
@@ -58,9 +60,8 @@ def build(*extra: str, optimise: str = "-O2") -> Path:
 
 
 def _compile(folder: Path, library: Path, options: list[str]) -> None:
-    include = [f"-I{d}" for d in directories()]
     units = {name: directories()[0] / f"{name}.cu" for name in SOURCES} | {"fibers": HERE / "fibers.cpp"}
-    command = ["g++", *options, *include, "-include", str(HERE / "device.h"), "-x", "c++", "-c"]
+    command = ["g++", *options, *SHIM, "-c"]
     running = [
         subprocess.Popen([*command, str(path), "-o", str(folder / f"{name}.o")])
         for name, path in units.items()
@@ -139,17 +140,21 @@ def run(plan: LaunchPlan, buffers: list[Guarded], order: int = 0, emulate: ctype
             buffer.check(launch.kernel)
 
 
-def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0, exact=False):
+def execute(name, inputs, attrs, **options):
     """Execute like repops.backend(...).execute, on numpy arrays."""
     call = check(name, inputs, attrs)
     if name == "reshape":
         return [inputs[0].reshape(call.outputs[0][1])]
+    return execute_call(call, inputs, **options)
+
+
+def execute_call(call, inputs, *, order=0, target=TARGET, shift=0, sums=SumMode.REPOPS_F32):
     buffers = [Guarded(array.nbytes, array.tobytes(), shift * array.itemsize) for array in inputs]
     outputs = []
     for dtype, shape in call.outputs:
         item = NUMPY_DTYPE[dtype].itemsize
         outputs.append(Guarded(int(np.prod(shape, dtype=np.int64)) * item, shift=shift * item))
-    run(plan_of(call, target, exact), [*buffers, *outputs], order)
+    run(plan_of(call, target, sums), [*buffers, *outputs], order)
     return [
         np.frombuffer(buffer.view.tobytes(), NUMPY_DTYPE[dtype]).reshape(shape)
         for buffer, (dtype, shape) in zip(outputs, call.outputs, strict=True)
@@ -157,4 +162,5 @@ def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0, exact=False
 
 
 BACKEND = Backend("emulation", execute)
-EXACT = Backend("emulation", partial(execute, exact=True), SumMode.EXACT)
+EXACT = Backend("emulation", partial(execute, sums=SumMode.EXACT), SumMode.EXACT)
+TC16 = Backend("emulation", partial(execute, sums=SumMode.TC16), SumMode.TC16)

@@ -26,6 +26,8 @@ void emulated_sync_warp();
 void *emulated_shared(size_t bytes);
 void emulated_exchange(u64 value, u64 of_lane[32]);
 void emulated_copy_later(void *to, const void *from, int bytes);
+void emulated_copies_end_group();
+void emulated_copies_wait_but(int groups_left);
 void emulated_copies_wait();
 void emulated_fail(const char *why);
 
@@ -162,6 +164,25 @@ DEVICE void multiply_16x8x32(int (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) 
         c[v] = (int)sum;
     }
 }
+#include "tc16_fragments.cuh"
+DEVICE void multiply_16x8x16(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    multiply_by_the_rule(c, a, b);
+}
+// A lane reads two words of each matrix's rows itself, when all lanes have said where they are.
+template <bool TURNED> void load_8x8x4(u32 (&words)[4], const void *row) {
+    u64 rows[32];
+    if ((uintptr_t)row % 16) emulated_fail("a row of a matrix is not aligned");
+    emulated_exchange((u64)row, rows);
+    const int lane = emulation.thread % 32, group = lane / 4, first = 2 * (lane % 4);
+    for (int j = 0; j < 4; j++) {
+        uint16_t pair[2];
+        for (int v = 0; v < 2; v++) {
+            const uint16_t *from = (const uint16_t *)rows[8 * j + (TURNED ? first + v : group)];
+            pair[v] = from[TURNED ? group : first + v];
+        }
+        memcpy(&words[j], pair, sizeof pair);
+    }
+}
 DEVICE float f32_from_i64(i64 x) {
     return (float)x;
 }
@@ -193,6 +214,12 @@ DEVICE void copy_async_if(bool wanted, void *shared, const void *global) {
 }
 DEVICE void copies_wait() {
     emulated_copies_wait();
+}
+DEVICE void copies_end_group() {
+    emulated_copies_end_group();
+}
+template <int LEFT> void copies_wait_but() {
+    emulated_copies_wait_but(LEFT);
 }
 
 #endif

@@ -19,12 +19,12 @@ enum State { READY, AT_WARP, AT_BLOCK, ENDED };
 struct Copy {
     void *to;
     const void *from;
-    int bytes;
+    int bytes, group;
 };
 struct Fiber {
     void *sp;
     State state;
-    int exchanges;
+    int exchanges, groups; // groups of copies that have ended
     std::vector<Copy> pending;
 };
 
@@ -81,7 +81,7 @@ void start(int thread) {
     for (int i = 1; i <= 6; i++) top[-i] = nullptr;
     fibers[thread].sp = top - 6;
     fibers[thread].state = READY;
-    fibers[thread].exchanges = 0;
+    fibers[thread].exchanges = fibers[thread].groups = 0;
     fibers[thread].pending.clear();
     shared_taken[thread] = false;
 }
@@ -154,15 +154,31 @@ void emulated_exchange(u64 value, u64 of_lane[LANES]) {
     memcpy(of_lane, slot, LANES * sizeof *slot);
 }
 
-// The copy is made when a kernel waits for it: a kernel that reads too early reads the poison.
+// The copy is made when a kernel waits for it, and its place is poison from now on: a kernel that reads too
+// early, or still reads what was there before, reads the poison.
 void emulated_copy_later(void *to, const void *from, int bytes) {
     if (((uintptr_t)to | (uintptr_t)from) % bytes) fail("an asynchronous copy is not aligned");
-    fibers[emulation.thread].pending.push_back({to, from, bytes});
+    memset(to, 0xFF, (size_t)bytes);
+    Fiber &fiber = fibers[emulation.thread];
+    fiber.pending.push_back({to, from, bytes, fiber.groups});
 }
 
+void emulated_copies_end_group() {
+    fibers[emulation.thread].groups++;
+}
+void emulated_copies_wait_but(int groups_left) {
+    Fiber &fiber = fibers[emulation.thread];
+    size_t left = 0;
+    for (const Copy &copy : fiber.pending)
+        if (copy.group < fiber.groups - groups_left)
+            memcpy(copy.to, copy.from, (size_t)copy.bytes);
+        else
+            fiber.pending[left++] = copy;
+    fiber.pending.resize(left);
+}
 void emulated_copies_wait() {
-    for (const Copy &copy : fibers[emulation.thread].pending) memcpy(copy.to, copy.from, (size_t)copy.bytes);
-    fibers[emulation.thread].pending.clear();
+    emulated_copies_end_group();
+    emulated_copies_wait_but(0);
 }
 
 // With AddressSanitizer, forbidden memory must not even be read.

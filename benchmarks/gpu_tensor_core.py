@@ -1,0 +1,98 @@
+"""The mode tc16 on a GPU: whether its tensor cores keep the rule (docs/tensor-cores.md), block by block, and the speed
+of contractions.
+
+The mode is the rule in integers, so whoever computes it on a device compares the device with the rule first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from repops.opset import BF16
+from repops.reference.tensor_core import TERMS, block
+from repops.sums import SumMode
+from repops.tensors import NUMPY_DTYPE, Array, canonical
+
+from tests.kernels.tensor_core_cases import DRAWERS, drawn
+
+from .gpu_checks import Differs
+from .gpu_timings import CONVOLUTIONS, GPT2, GPT2_GRADIENTS, Case, bound
+
+EACH = 1 << 15
+"""Blocks of each kind of data: 600,000 in all."""
+
+
+def blocks_of(kind: str, count: int) -> tuple[Array, Array, Array]:
+    """Return factors (bits of bf16) and accumulators (bits of binary32) of blocks.
+
+    An eighth of the accumulators is +0, as at the beginning of a chunk, an eighth has any bits; the others are near the
+    products, or a few binades away.
+    """
+    rng = np.random.default_rng(list(DRAWERS).index(kind))
+    a, b = (drawn(rng, kind, (count, TERMS)).view(np.uint16) for _ in "ab")
+    with np.errstate(all="ignore"):
+        wide = [x.view(NUMPY_DTYPE[BF16]).astype(np.float32) for x in (a, b)]
+        near = wide[0][:, 0] * wide[1][:, 0] * np.exp2(rng.integers(-30, 31, count)).astype(np.float32)
+    signed = np.where(rng.random(count) < 0.5, -near, near)
+    close = signed.view(np.uint32) ^ rng.integers(0, 64, count).astype(np.uint32)
+    way = rng.integers(0, 8, count)
+    any_bits = rng.integers(0, 1 << 32, count, dtype=np.uint32)
+    return a, b, np.select([way == 0, way == 1], [np.uint32(0), any_bits], close).astype(np.uint32)
+
+
+def blocks_keep_the_rule(each: int | None = None) -> int:
+    """Compare ``each`` (EACH) blocks of every kind of data with the rule. Return how many; raise Differs."""
+    each = EACH if each is None else each
+    from repops.cuda import executor
+
+    wrong: dict[str, list[str]] = {}
+    for kind in DRAWERS:
+        a, b, c = blocks_of(kind, each)
+        left, right = (executor.put(x.view(NUMPY_DTYPE[BF16])) for x in (a, b))
+        found = executor.get(executor.blocks(left, right, executor.put(c.view(np.float32))))
+        got = canonical(found).view(np.uint32)
+        want = block(a, b, c)
+        places = np.flatnonzero(got != want)
+        for at in places[:1]:
+            factors = f"a {a[at].tobytes().hex()} b {b[at].tobytes().hex()} c {c[at]:08x}"
+            text = f"{kind}: {places.size} of {each} blocks break the rule, the first: {factors}: {got[at]:08x}, "
+            wrong.setdefault("blocks", []).append(f"{text}the rule gives {want[at]:08x}")
+    if wrong:
+        raise Differs(wrong)
+    return each * len(DRAWERS)
+
+
+SQUARES = (("square", 4096, 4096, 4096), ("square", 8192, 8192, 8192), ("head", 8192, 768, 50304))
+
+
+def cases() -> Iterator[Case]:
+    """Yield contractions of bf16 in the mode tc16, beside the vendor's."""
+    import torch
+
+    torch.backends.cudnn.benchmark = True
+
+    def drawn_there(*shape: int) -> Any:
+        return torch.randn(*shape, device="cuda").bfloat16()
+
+    for name, m, k, n in (*SQUARES, *GPT2, *GPT2_GRADIENTS):
+        a, b = drawn_there(m, k), drawn_there(k, n)
+        what, work = f"{name}: {m} x {k} x {n}", 2.0 * m * k * n
+        yield Case(f"tc16 mm {what}", _ours("mm", [a, b]), partial(torch.mm, a, b), work, "TFLOP/s")
+    for k, n in ((64, 1024), (1024, 64)):
+        a, b = drawn_there(96, 1024, k), drawn_there(96, k, n)
+        theirs, work = partial(torch.bmm, a, b), 2.0 * 96 * 1024 * k * n
+        yield Case(f"tc16 bmm 96 x 1024 x {k} x {n}", _ours("bmm", [a, b]), theirs, work, "TFLOP/s")
+    for images, channels, size, filters, kernel, stride, padding in CONVOLUTIONS:
+        x, w = drawn_there(images, channels, size, size), drawn_there(filters, channels, kernel, kernel)
+        attrs = {"stride": (stride,) * 2, "padding": (padding,) * 2, "dilation": (1, 1), "groups": 1}
+        theirs = partial(torch.conv2d, x, w, stride=stride, padding=padding)
+        work = 2.0 * theirs().numel() * channels * kernel * kernel
+        shape = f"{images} x {channels} x {size}², {filters} of {kernel}², stride {stride}"
+        yield Case(f"tc16 conv {shape}", _ours("conv2d", [x, w], **attrs), theirs, work, "TFLOP/s")
+
+
+def _ours(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
+    return bound(name, inputs, attrs, SumMode.TC16)
