@@ -44,8 +44,11 @@ struct Divisor {
 static DEVICE_CALL i64 far_quotient(i64 n, i64 d) { // rare and long: not to be inlined
     return (i64)((u64)n / (u64)d);
 }
+DEVICE u32 near_quotient(u32 n, const Divisor &by) {
+    return (high_product(n, by.magic) + n) >> by.shift;
+}
 DEVICE i64 quotient(i64 n, const Divisor &by) {
-    if ((u64)(n | by.d) < (1ull << 31)) return (high_product((u32)n, by.magic) + (u32)n) >> by.shift;
+    if ((u64)(n | by.d) < (1ull << 31)) return near_quotient((u32)n, by);
     return far_quotient(n, by.d);
 }
 

@@ -238,11 +238,17 @@ class Cuda(Machine):
         return self._bind(kernel.plan(self._gpu.target)), kernel.shareable
 
     def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind:
+        from repops.cuda.bound import BoundPlan
         from repops.cuda.plans import plan_for
         from repops.tensors import freeze
 
         attrs = freeze(node.attrs, node.op)
-        return self._bind(plan_for(node.op, tuple(inputs), attrs, self._gpu.target, self._sums))
+
+        def bind(addresses: Sequence[int]) -> BoundPlan:
+            target = self._gpu.target_for(addresses)
+            return BoundPlan(plan_for(node.op, tuple(inputs), attrs, target, self._sums), tuple(addresses))
+
+        return bind
 
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:  # noqa: ARG002
         return None

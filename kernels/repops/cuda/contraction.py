@@ -21,10 +21,16 @@ class Tile(NamedTuple):
     """An instance of gemm.cuh. `resident` blocks share a multiprocessor; `rate` is their relative speed together."""
 
     name: str
-    size: int  # rows and columns
+    size: int  # rows
     threads: int
     resident: int
     rate: float
+    width: int = 0
+    """Columns, where there are not as many as rows."""
+
+    @property
+    def columns(self) -> int:
+        return self.width or self.size
 
 
 TILES = (
@@ -55,19 +61,24 @@ class Contraction(NamedTuple):
 
 
 def choose(
-    c: Contraction, chunks: int, target: Target, tiles: Sequence[Tile] = TILES, finish: float = 0.0
+    c: Contraction,
+    chunks: int,
+    target: Target,
+    tiles: Sequence[Tile] = TILES,
+    finish: float = 0.0,
+    store: float = 1 / 14,
 ) -> Cut:
     """Return the cut with the shortest estimated time: that of a multiprocessor with the most blocks, in units of its
     time for a chunk of one element. On an H200 the estimates for f32 were within a tenth of the times.
 
-    `finish` is the work for an element where K is split, besides that for its chunks.
+    `finish` is the work for an element where K is split, besides that for its chunks, which is `store` for each.
     """
     m, n, batches, out_elements = c.m, c.n, c.batches, c.out_elements
     can_split = chunks > 1 and chunks * out_elements * 4 <= MAX_WORKSPACE
     runs = [ceil_div(chunks, splits) for splits in range(1, min(chunks, MAX_SPLITS) + 1)] if can_split else []
 
     def cuts() -> list[Cut]:
-        sizes = [(tile, ceil_div(m, tile.size), ceil_div(n, tile.size)) for tile in tiles]
+        sizes = [(tile, ceil_div(m, tile.size), ceil_div(n, tile.columns)) for tile in tiles]
         numbers = sorted({1, *[ceil_div(chunks, run) for run in runs]})
         return [Cut(*size, splits) for size in sizes for splits in numbers]
 
@@ -81,8 +92,8 @@ def choose(
         longest, mean = min(ceil_div(chunks, cut.splits), c.k / CHUNK), c.k / CHUNK / cut.splits
         work = (together * tile.resident + alone) * (mean if most > tile.resident else longest)
         # Each chunk's result is written and read once more, and the sum is written.
-        split = ((chunks + 1) / 14 + finish) * out_elements / target.multiprocessors + 1024
-        return work * tile.size**2 / tile.rate + (cut.splits > 1) * split
+        split = ((chunks + 1) * store + finish) * out_elements / target.multiprocessors + 1024
+        return work * tile.size * tile.columns / tile.rate + (cut.splits > 1) * split
 
     return min(cuts(), key=time)
 

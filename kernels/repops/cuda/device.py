@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 from .compiler import cached, machine_code
 from .errors import CudaUnavailable, LaunchError
-from .plan import Launch, LaunchPlan, Target
+from .plan import BOX_ALIGNMENT, BOX_WIDTH, Boxes, Launch, LaunchPlan, Target
+from .sources import architecture_of
 
 _lock = threading.Lock()
 
@@ -63,11 +65,13 @@ class Device:
         properties = self.torch.cuda.get_device_properties(index)
         self.name = properties.name
         self.architecture = f"sm_{properties.major}{properties.minor}"
-        self.target = Target(properties.multi_processor_count)
+        warpgroups = self.architecture == "sm_90"
+        self.target = Target(properties.multi_processor_count, warpgroups=warpgroups)
         # NOTE: the primary context is torch's own, pushed for every call, because a thread may have none, or another.
         self.context = call(driver().cuDevicePrimaryCtxRetain(call(driver().cuDeviceGet(index))))
         self._kernels: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}
+        self._shared: dict[str, int] = {}  # the most bytes that a kernel has been allowed
 
     def kernel(self, name: str) -> Any:
         """Return a loaded kernel by its name in plans, "source.kernel". The context must be current."""
@@ -80,7 +84,7 @@ class Device:
     def _load(self, name: str) -> Any:
         source, _, kernel = name.partition(".")
         if source not in self._modules:
-            self._add_module(source, machine_code(source, self.architecture))
+            self._add_module(source, machine_code(source, architecture_of(source, self.architecture)))
         return call(driver().cuModuleGetFunction(self._modules[source], kernel.encode()))
 
     def load_text(self, source: str, text: str) -> None:
@@ -95,6 +99,12 @@ class Device:
             self._modules[source] = call(driver().cuModuleLoadData(code))
         finally:
             call(driver().cuCtxPopCurrent())
+
+    def target_for(self, addresses: Iterable[int]) -> Target:
+        """Return the target of plans for buffers at these addresses."""
+        if any(address % BOX_ALIGNMENT for address in addresses):
+            return self.target._replace(warpgroups=False)
+        return self.target
 
     def run(self, plan: LaunchPlan, addresses: list[int]) -> None:
         """Launch a plan on torch's current stream; `addresses` are those of its inputs and outputs."""
@@ -113,11 +123,48 @@ class Device:
         words = bytearray(launch.words)
         for at, ref in launch.refs:
             struct.pack_into("<Q", words, at, addresses[ref.buffer] + ref.offset)
+        for at, boxes in launch.boxes:
+            words[at : at + TENSOR_MAP_BYTES] = tensor_map(
+                boxes, addresses[boxes.start.buffer] + boxes.start.offset
+            )
         # SAFETY: the driver copies the struct before it returns; `words` and `arguments` live until then.
         struct_ = (ctypes.c_char * len(words)).from_buffer(words)
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(struct_))
         kernel, grid, block = self.kernel(launch.kernel), (launch.blocks, 1, 1), (launch.threads, 1, 1)
-        call(driver().cuLaunchKernel(kernel, *grid, *block, 0, stream, ctypes.addressof(arguments), 0))
+        if launch.shared > self._shared.get(launch.kernel, 0):
+            most = driver().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call(driver().cuFuncSetAttribute(kernel, most, launch.shared))
+            self._shared[launch.kernel] = launch.shared
+        call(
+            driver().cuLaunchKernel(
+                kernel, *grid, *block, launch.shared, stream, ctypes.addressof(arguments), 0
+            )
+        )
+
+
+TENSOR_MAP_BYTES = 128
+
+
+def tensor_map(boxes: Boxes, start: int) -> bytes:
+    """Return the driver's description of a tensor at an address: numbers outside it are zeros, and the pieces of a
+    box's rows are exchanged as kernels/cuda/hopper.cuh says. Raise LaunchError."""
+    cuda = driver()
+    found = call(
+        cuda.cuTensorMapEncodeTiled(
+            cuda.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+            len(boxes.sizes),
+            start,
+            [cuda.cuuint64_t(size) for size in boxes.sizes],
+            [cuda.cuuint64_t(step) for step in boxes.steps],
+            [cuda.cuuint32_t(size) for size in (BOX_WIDTH, boxes.rows, 1)],
+            [cuda.cuuint32_t(1)] * len(boxes.sizes),
+            cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            cuda.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+            cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    )
+    return ctypes.string_at(int(found.getPtr()), TENSOR_MAP_BYTES)
 
 
 @cache

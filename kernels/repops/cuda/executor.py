@@ -138,8 +138,8 @@ def execute(
         return [inputs[0].view(call.outputs[0][1])]
     else:
         outputs = [empty(gpu, *spec) for spec in call.outputs]
-    plan = plan_for(name, specs, frozen, gpu.target, sums)
-    gpu.run(plan, [tensor.data_ptr() for tensor in (*inputs, *outputs)])
+    addresses = [tensor.data_ptr() for tensor in (*inputs, *outputs)]
+    gpu.run(plan_for(name, specs, frozen, gpu.target_for(addresses), sums), addresses)
     return outputs
 
 

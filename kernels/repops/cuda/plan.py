@@ -34,7 +34,21 @@ class Ref(NamedTuple):
     offset: int = 0
 
 
-Word = int | Ref
+class Boxes(NamedTuple):
+    """A `TensorMap` (kernels/cuda/hopper.cuh): a tensor of bf16 that is read in boxes. Sizes are of columns, rows and
+    batches, steps are bytes between rows and between batches, multiples of BOX_ALIGNMENT; a box has BOX_WIDTH columns.
+    """
+
+    start: Ref
+    sizes: tuple[int, int, int]
+    steps: tuple[int, int]
+    rows: int  # of a box
+
+
+Word = int | Ref | Boxes
+BOX_WIDTH, BOX_ALIGNMENT = 64, 16
+"""Columns of a box; bytes of which the start and the steps of its tensor are multiples."""
+BOXES_WORDS = 16
 
 
 class Launch(NamedTuple):
@@ -45,6 +59,9 @@ class Launch(NamedTuple):
     threads: int
     words: bytes
     refs: tuple[tuple[int, Ref], ...]  # (byte offset in words, address to put there)
+    boxes: tuple[tuple[int, Boxes], ...] = ()  # (byte offset in words, tensor map to put there)
+    shared: int = 0
+    """Bytes of shared memory of a block, besides what the kernel itself declares."""
 
 
 class LaunchPlan(NamedTuple):
@@ -58,6 +75,8 @@ class Target(NamedTuple):
     multiprocessors: int
     least_by_bytes: int = 64
     """Rows and columns from which a product of bf16 in the mode exact is made of products of bytes (`exact_int8`)."""
+    warpgroups: bool = False
+    """Whether warpgroups multiply (sm_90a), and all buffers are aligned to BOX_ALIGNMENT."""
 
 
 Planner = Callable[[Call, Target], LaunchPlan]
@@ -75,14 +94,22 @@ def planner(*names: str, sums: SumMode = SumMode.REPOPS_F32) -> Callable[[Planne
     return register
 
 
-def launch(kernel: str, blocks: int, threads: int, words: Sequence[Word]) -> Launch:
+def launch(kernel: str, blocks: int, threads: int, words: Sequence[Word], shared: int = 0) -> Launch:
     """Return a launch with its words packed (modulo 2^64). Raise TooLarge for the grid."""
     if blocks > MAX_GRID:
         raise TooLarge(f"{kernel}: grid too large", blocks=blocks)
-    numbers = [word if isinstance(word, int) else 0 for word in words]
-    packed = struct.pack(f"<{len(words)}Q", *[number % (1 << 64) for number in numbers])
-    refs = tuple((8 * i, word) for i, word in enumerate(words) if isinstance(word, Ref))
-    return Launch(kernel, blocks, threads, packed, refs)
+    numbers: list[int] = []
+    refs: list[tuple[int, Ref]] = []
+    boxes: list[tuple[int, Boxes]] = []
+    for word in words:
+        at = 8 * len(numbers)
+        if isinstance(word, Boxes):
+            boxes.append((at, word))
+        elif isinstance(word, Ref):
+            refs.append((at, word))
+        numbers += [word % (1 << 64)] if isinstance(word, int) else [0] * (BOXES_WORDS if isinstance(word, Boxes) else 1)
+    packed = struct.pack(f"<{len(numbers)}Q", *numbers)
+    return Launch(kernel, blocks, threads, packed, tuple(refs), tuple(boxes), shared)
 
 
 def inputs_of(call: Call) -> list[Ref]:

@@ -14,8 +14,10 @@ SOURCES = (
     *("pointwise", "reduce", "select", "layout", "scatter", "sha256"),
     *("matmul", "matmul_bf16", "conv", "conv_bf16"),
     *("exact_matmul", "exact_matmul_bf16", "exact_int8", "exact_conv", "exact_conv_bf16", "exact_reduce"),
-    *("tc16_matmul", "tc16_conv"),
+    *("tc16_matmul", "tc16_conv", "tc16_warpgroup"),
 )
+FOR_WARPGROUPS = {"tc16_warpgroup"}
+"""Sources for sm_90a alone: they use what other architectures, earlier and later ones, do not have."""
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 
@@ -39,6 +41,11 @@ def directories() -> list[Path]:
 def text_of(name: str) -> str:
     """Return a source with its includes in place: the compiler's input and a part of the cache's key."""
     return expanded(f"{name}.cu")
+
+
+def architecture_of(name: str, device: str) -> str:
+    """Return the architecture for which a source is compiled, for a device such as "sm_90"."""
+    return f"{device}a" if name in FOR_WARPGROUPS else device
 
 
 def expanded(file: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from repops.backends import Backend
-from repops.cuda.plan import LaunchPlan, Target
+from repops.cuda.plan import BOX_WIDTH, LaunchPlan, Target
 from repops.cuda.plans import plan_of
 from repops.cuda.sources import SOURCES, directories
 from repops.sums import SumMode
@@ -29,7 +29,7 @@ from repops.tensors import NUMPY_DTYPE, check
 HERE = Path(__file__).parent
 BUILD = Path(__file__).parents[4] / ".build" / "emulation"
 OPTIONS = ["-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-w"]
-SHIM = [*[f"-I{d}" for d in directories()], "-include", str(HERE / "device.h"), "-x", "c++"]
+SHIM = [*[f"-I{d}" for d in (HERE, *directories())], "-include", str(HERE / "device.h"), "-x", "c++"]
 """Options for sources that are written for a GPU, also with their includes in place."""
 GUARD = 256  # bytes on either side of a buffer
 POISON, GUARD_BYTE = 0xFF, 0xA5
@@ -60,7 +60,9 @@ def build(*extra: str, optimise: str = "-O2") -> Path:
 
 
 def _compile(folder: Path, library: Path, options: list[str]) -> None:
-    units = {name: directories()[0] / f"{name}.cu" for name in SOURCES} | {"fibers": HERE / "fibers.cpp"}
+    units = {name: directories()[0] / f"{name}.cu" for name in SOURCES} | {
+        path.stem: path for path in HERE.glob("*.cpp")
+    }
     command = ["g++", *options, *SHIM, "-c"]
     running = [
         subprocess.Popen([*command, str(path), "-o", str(folder / f"{name}.o")])
@@ -87,6 +89,7 @@ def load(path: str | Path) -> ctypes.CDLL:
         ctypes.c_int,
         ctypes.c_longlong,
         ctypes.c_int,
+        ctypes.c_longlong,
     ]
     return loaded
 
@@ -127,11 +130,14 @@ def run(plan: LaunchPlan, buffers: list[Guarded], order: int = 0, emulate: ctype
         words = bytearray(launch.words)
         for at, ref in launch.refs:
             struct.pack_into("<Q", words, at, buffers[ref.buffer].address + ref.offset)
+        for at, boxes in launch.boxes:  # as emulation/hopper.h has it
+            start = buffers[boxes.start.buffer].address + boxes.start.offset
+            struct.pack_into("<Q7q", words, at, start, *boxes.sizes, *boxes.steps, BOX_WIDTH, boxes.rows)
         arguments = bytes(words)
         for buffer in buffers:
             buffer.forbid_guards(True)
         error = emulate.emulate_launch(
-            getattr(emulate, name), arguments, launch.threads, launch.blocks, order
+            getattr(emulate, name), arguments, launch.threads, launch.blocks, order, launch.shared
         )
         for buffer in buffers:
             buffer.forbid_guards(False)

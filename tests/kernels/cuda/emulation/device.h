@@ -35,7 +35,9 @@ void emulated_fail(const char *why);
     static void name##_body(const Params &p);                                                                \
     extern "C" const int name##_bytes = sizeof(Params), name##_threads = threads_;                           \
     extern "C" void name(const void *params) {                                                               \
-        name##_body(*(const Params *)params);                                                                \
+        Params aligned_params;                                                                               \
+        memcpy(&aligned_params, params, sizeof aligned_params);                                              \
+        name##_body(aligned_params);                                                                         \
     }                                                                                                        \
     static void name##_body(const Params &p)
 #define SHARED(Type, name) Type &name = *(Type *)emulated_shared(sizeof(Type))
@@ -221,5 +223,7 @@ DEVICE void copies_end_group() {
 template <int LEFT> void copies_wait_but() {
     emulated_copies_wait_but(LEFT);
 }
+
+#include "hopper.h"
 
 #endif

@@ -1,7 +1,7 @@
 // Runs the threads of emulated blocks (device.h). x86-64 only: fibers are switched by hand, a thousand times
 // faster than by the C library.
 
-#include "device.h"
+#include "fibers.h"
 #include <cstdlib>
 #include <vector>
 #ifdef __SANITIZE_ADDRESS__
@@ -12,9 +12,9 @@ Emulation emulation;
 
 namespace {
 
-constexpr size_t STACK = 128 << 10, SHARED_LIMIT = 48 << 10;
-constexpr int MAX_THREADS = 1024, LANES = 32;
-enum State { READY, AT_WARP, AT_BLOCK, ENDED };
+constexpr size_t STACK = 128 << 10, SHARED_LIMIT = 48 << 10, SHARED_LARGE_LIMIT = 227 << 10;
+constexpr int LANES = 32;
+enum State { READY, AT_WARP, AT_BLOCK, POLLED, ENDED };
 
 struct Copy {
     void *to;
@@ -35,7 +35,8 @@ emulated_body *body;
 const void *params;
 const char *failure;
 char *shared_memory;
-bool shared_taken[MAX_THREADS];
+size_t launched_with; // bytes of shared memory
+bool shared_taken[MAX_THREADS], all_is_poison, moved;
 u64 slots[MAX_THREADS / LANES][2][LANES];
 
 extern "C" void fiber_switch(void **save, void *to);
@@ -72,6 +73,7 @@ void fail(const char *why) {
 void fiber_main() {
     body(params);
     if (!fibers[emulation.thread].pending.empty()) fail("a thread ended without waiting for its copies");
+    if (emulated_has_products()) fail("a thread ended without waiting for its products");
     leave(ENDED);
 }
 
@@ -86,10 +88,11 @@ void start(int thread) {
     shared_taken[thread] = false;
 }
 
-// Run the lanes of a warp until each has ended or waits for the block; false if they wait for one another.
+// Run the lanes of a warp until each has ended, or waits for the block or at a barrier of copies; false if they
+// wait for one another.
 bool run_warp(int first, int lanes, bool backwards) {
     for (;;) {
-        int waiting = 0, blocked = 0;
+        int waiting = 0, polled = 0;
         for (int i = 0; i < lanes; i++) {
             const int thread = first + (backwards ? lanes - 1 - i : i);
             if (fibers[thread].state == READY) {
@@ -99,9 +102,9 @@ bool run_warp(int first, int lanes, bool backwards) {
         }
         for (int i = 0; i < lanes; i++) {
             waiting += fibers[first + i].state == AT_WARP;
-            blocked += fibers[first + i].state == AT_BLOCK || fibers[first + i].state == ENDED;
+            polled += fibers[first + i].state == POLLED;
         }
-        if (blocked == lanes) return true;
+        if (!waiting || polled) return true;
         if (waiting != LANES) return false; // SAFETY: a collective of fewer than all lanes is undefined
         for (int i = 0; i < lanes; i++) fibers[first + i].state = READY;
     }
@@ -110,19 +113,29 @@ bool run_warp(int first, int lanes, bool backwards) {
 void run_block(bool backwards) {
     const int threads = emulation.threads, warps = (threads + LANES - 1) / LANES;
     memset(shared_memory, 0xFF, SHARED_LIMIT); // NaN, and indices out of range
+    all_is_poison = false;
+    emulated_begin_block(backwards);
     for (int t = 0; t < threads; t++) start(t);
     for (;;) {
-        int ended = 0;
+        int ended = 0, polled = 0;
+        moved = false;
         for (int i = 0; i < warps; i++) {
             const int first = (backwards ? warps - 1 - i : i) * LANES;
             if (!run_warp(first, threads - first < LANES ? threads - first : LANES, backwards))
                 return fail("lanes of a warp wait for lanes that do not come");
         }
-        for (int t = 0; t < threads; t++) ended += fibers[t].state == ENDED;
-        if (ended == threads) return;
-        if (ended) return fail("threads wait at a barrier for threads that have ended");
-        for (int t = 0; t < threads; t++) fibers[t].state = READY;
+        for (int t = 0; t < threads; t++) {
+            ended += fibers[t].state == ENDED;
+            polled += fibers[t].state == POLLED;
+        }
+        if (ended == threads) break;
+        if (!polled && ended) return fail("threads wait at a barrier for threads that have ended");
+        if (polled && !moved && !emulated_copy_one_box())
+            return fail("threads wait at a barrier for copies that do not come");
+        for (int t = 0; t < threads; t++)
+            if (!polled || fibers[t].state == POLLED) fibers[t].state = READY;
     }
+    if (emulated_copy_one_box()) fail("a block ended without waiting for a box");
 }
 
 } // namespace
@@ -131,6 +144,12 @@ void emulated_fail(const char *why) {
     fail(why);
 }
 
+void emulated_moved() {
+    moved = true;
+}
+void emulated_leave_polled() {
+    leave(POLLED);
+}
 void emulated_sync_block() {
     leave(AT_BLOCK);
 }
@@ -142,6 +161,14 @@ void *emulated_shared(size_t bytes) {
     if (bytes > SHARED_LIMIT) fail("more than 48 KB of shared memory");
     if (shared_taken[emulation.thread]) fail("two structs of shared memory in one kernel");
     shared_taken[emulation.thread] = true;
+    return shared_memory;
+}
+
+void *emulated_shared_large(size_t bytes) {
+    if (bytes > SHARED_LARGE_LIMIT) fail("more than 227 KB of shared memory");
+    if (bytes > launched_with) fail("more shared memory than the launch gives");
+    if (!all_is_poison) memset(shared_memory, 0xFF, SHARED_LARGE_LIMIT);
+    all_is_poison = true;
     return shared_memory;
 }
 
@@ -193,17 +220,18 @@ extern "C" void emulate_forbid(const void *memory, size_t bytes, int forbidden) 
 #endif
 }
 
-// Order: bit 0 runs blocks from the last to the first, bit 1 does the same for warps and lanes.
+// With `shared` bytes of shared memory besides what a kernel declares. Order: bit 0 runs blocks from the last to the first, bit 1 does the same for warps and lanes.
 extern "C" const char *emulate_launch(emulated_body *kernel, const void *arguments, int threads, i64 blocks,
-                                      int order) {
+                                      int order, i64 shared) {
     if (!stacks) {
         stacks = (char *)malloc(STACK * MAX_THREADS);
-        shared_memory = (char *)aligned_alloc(128, SHARED_LIMIT);
+        shared_memory = (char *)aligned_alloc(1024, SHARED_LARGE_LIMIT);
     }
     if (threads < 1 || threads > MAX_THREADS) return "a block has 1 to 1024 threads";
     if (blocks < 1 || blocks >= 1ll << 31) return "a grid has 1 to 2^31 - 1 blocks";
     body = kernel;
     params = arguments;
+    launched_with = (size_t)shared;
     failure = nullptr;
     emulation.threads = threads;
     emulation.blocks = blocks;
