@@ -71,12 +71,19 @@ template <int REGISTERS> DEVICE void leave_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
-// Products of a warpgroup are made later: between products_begin and products_wait, neither their sums nor
-// their factors may be touched.
+// Products of a warpgroup are made later: from products_begin until they have been waited for, their factors
+// may not be touched, nor their sums before products_wait.
 DEVICE void products_begin() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-#define PRODUCTS_WAIT "wgmma.commit_group.sync.aligned;\n wgmma.wait_group.sync.aligned 0;"
+// Make a group of the products since the last one; wait for all groups but the last.
+DEVICE void products_end_group() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int SUMS> DEVICE void products_wait_but_one(float (&)[SUMS]) {
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+#define PRODUCTS_WAIT "wgmma.wait_group.sync.aligned 0;"
 
 // A matrix in shared memory: its first 16 k; 8 rows are 1024 bytes after the 8 before them, 64 columns of a
 // matrix whose rows are k PANEL bytes after those before them.

@@ -64,44 +64,71 @@ template <class T> DEVICE void copy_slices(const WgProduct &p, i64 tiles, WgMemo
     }
 }
 
-// Write two neighbours of a row, as bf16 if `narrow`, else as f32; the second is at `right`, if it is there.
-DEVICE void put_pair(void *out, bool narrow, bool pairs, i64 to, i64 right, float x, float y) {
-    if (pairs && narrow) {
-        *(Pack<bf16, 2> *)((bf16 *)out + to) = {to_bf16(x), to_bf16(y)};
-    } else if (pairs) {
-        *(Pack<float, 2> *)((float *)out + to) = {x, y};
-    } else if (narrow) {
-        ((bf16 *)out)[to] = to_bf16(x);
-        if (right >= 0) ((bf16 *)out)[right] = to_bf16(y);
-    } else {
-        ((float *)out)[to] = x;
-        if (right >= 0) ((float *)out)[right] = y;
-    }
-}
-template <class T>
-DEVICE void put_tile(const WgProduct &p, const Share &s, void *out, bool narrow, const float (&d)[T::SUMS]) {
+// Exchange within a pair of lanes, `distance` apart: the lower one gets the first word of both, the other one
+// the second.
+DEVICE void exchange(u32 &first, u32 &second, int distance) {
     const int lane = thread_index() % WARP;
-    const i64 row = s.row + thread_index() / WARP * 16 + lane / 4, rows = p.grid.m - row;
-    const i64 below = 8 * p.row_step, more = p.outer_step - p.inner.d;
-    const bool pairs = p.inner.d % 2 == 0 && p.outer_step % 2 == 0 && p.row_step % 2 == 0 &&
-                       p.grid.m * p.grid.n % 2 == 0 && aligned(out, 2 * sizeof(float));
-    i64 column = s.column + lane % 4 * 2, start = s.batch * p.grid.m * p.grid.n + row * p.row_step + column;
+    const bool upper = lane & distance;
+    const u32 got = from_lane(upper ? first : second, lane ^ distance);
+    (upper ? first : second) = got;
+}
+
+// Write a tile, 16 bytes at once: four lanes that have two columns each of four, or of two, groups of eight
+// columns, exchange them, so that each has neighbours. PIECES: all columns are there eight at a time, aligned.
+template <class T, class E, bool PIECES>
+DEVICE void put_tile(const WgProduct &p, const Share &s, E *out, const float (&d)[T::SUMS]) {
+    constexpr int GROUPS = sizeof(E) == sizeof(bf16) ? 4 : 2;
+    const int lane = thread_index() % WARP, q = lane % 4;
+    const i64 row = s.row + thread_index() / WARP * 16 + lane / 4, below = 8 * p.row_step;
+    const bool upper = row < p.grid.m, lower = row + 8 < p.grid.m;
+    const i64 start = s.batch * p.grid.m * p.grid.n + row * p.row_step, more = p.outer_step - p.inner.d;
+    if constexpr (PIECES) {
+        // With bf16 lane q has group q; with f32 half of group q % 2.
+        const int shift = GROUPS == 4 ? 8 * q : 8 * (q & 1) + 4 * (q / 2);
 #pragma unroll
-    for (int j = 0; j < T::SUMS / 4; j++, column = opaque(column + 8), start = opaque(start + 8)) {
-        if (column >= p.grid.n) continue;
-        const i64 to = start + near_quotient((u32)column, p.inner) * more;
-        const i64 right = column + 1 < p.grid.n ? start + 1 + near_quotient((u32)column + 1, p.inner) * more : -1;
-        if (rows > 0) put_pair(out, narrow, pairs, to, right, d[4 * j], d[4 * j + 1]);
-        if (rows > 8)
-            put_pair(out, narrow, pairs, to + below, right < 0 ? right : right + below, d[4 * j + 2],
-                     d[4 * j + 3]);
+        for (int j = 0; j < T::SUMS / 4; j += GROUPS) {
+            const int column = (int)s.column + 8 * j + shift;
+            const bool there = column < p.grid.n;
+            const i64 to = start + column + near_quotient((u32)column, p.inner) * more;
+#pragma unroll
+            for (int half = 0; half < 4; half += 2) {
+                const auto at = [&](int i) { return d[4 * j + half + i]; };
+                u32 w[4];
+                if constexpr (GROUPS == 4) {
+#pragma unroll
+                    for (int g = 0; g < 4; g++)
+                        w[g] = (u32)to_bf16(at(4 * g + 1)) << 16 | to_bf16(at(4 * g));
+                    exchange(w[0], w[1], 1), exchange(w[2], w[3], 1);
+                    exchange(w[0], w[2], 2), exchange(w[1], w[3], 2);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < 4; i++) w[i] = (u32)bits_of(at(i / 2 * 4 + i % 2));
+                    exchange(w[0], w[2], 1), exchange(w[1], w[3], 1);
+                }
+                if (there && (half ? lower : upper))
+                    *(Pack<u32, 4> *)(out + to + (half ? below : 0)) = {w[0], w[1], w[2], w[3]};
+            }
+        }
+    } else {
+        i64 first = s.column + 2 * q; // NOTE: opaque, or the compiler keeps all places in registers and spills
+#pragma unroll
+        for (int j = 0; j < T::SUMS / 4; j++, first = opaque(first + 8))
+#pragma unroll
+            for (int v = 0; v < 2; v++) {
+                const i64 column = first + v, to = start + column + near_quotient((u32)column, p.inner) * more;
+                if (column >= p.grid.n) continue;
+                if (upper) out[to] = narrowed<E>(d[4 * j + v]);
+                if (lower) out[to + below] = narrowed<E>(d[4 * j + v + 2]);
+            }
     }
 }
 
-template <class T> DEVICE void multiply_slices(const WgProduct &p, i64 tiles, WgMemory<T> &memory) {
+template <class T, bool PIECES> DEVICE void multiply_slices(const WgProduct &p, i64 tiles, WgMemory<T> &memory) {
     const Grid &g = p.grid;
     const int part = thread_index() / WARPGROUP; // 64 rows of a tile
+    const bool first_thread = thread_index() % WARPGROUP == 0;
     Stages<T> stage;
+    int before = 0;
     for (i64 t = block_index(); t < tiles; t += grid_blocks()) {
         const Share s = share_of<T>(g, t);
         float acc[T::SUMS], total[T::SUMS];
@@ -118,21 +145,29 @@ template <class T> DEVICE void multiply_slices(const WgProduct &p, i64 tiles, Wg
 #pragma unroll
                 for (int k = 0; k < SLICE; k += TC16_TERMS)
                     multiply_64x16(acc, a + k, b + k * BOX_WIDTH, i > 0 || k > 0);
-                products_wait(acc);
-                if (thread_index() % WARPGROUP == 0) barrier_arrive(&memory.empty[stage.at]);
+                products_end_group();
+                if (i > 0) { // those of the slice before have been made
+                    products_wait_but_one(acc);
+                    if (first_thread) barrier_arrive(&memory.empty[before]);
+                }
+                before = stage.at;
             }
+            products_wait(acc);
+            if (first_thread) barrier_arrive(&memory.empty[before]);
 #pragma unroll
             for (int i = 0; i < T::SUMS; i++) total[i] = add_rn(total[i], acc[i]);
             if (!g.partial && chunk + 1 < s.end_chunk) continue;
-            void *out = g.partial ? g.partial + chunk * g.out_elements : g.total ? (void *)g.total : g.out;
-            put_tile<T>(p, s, out, !g.partial && !g.total, total);
+            if (g.partial || g.total)
+                put_tile<T, float, PIECES>(p, s, g.partial ? g.partial + chunk * g.out_elements : g.total, total);
+            else
+                put_tile<T, bf16, PIECES>(p, s, (bf16 *)g.out, total);
 #pragma unroll
             for (int i = 0; i < T::SUMS; i++) total[i] = minus_zero();
         }
     }
 }
 
-template <class T> DEVICE void multiply_by_warpgroups(const WgProduct &p) {
+template <class T, bool PIECES> DEVICE void multiply_by_warpgroups(const WgProduct &p) {
     typedef WgMemory<T> All;
     SHARED_LARGE(All, memory);
     const i64 tiles = p.grid.tiles_m * p.grid.tiles_n * p.grid.splits * p.batches;
@@ -149,13 +184,17 @@ template <class T> DEVICE void multiply_by_warpgroups(const WgProduct &p) {
         if (thread_index() == WORKERS * WARPGROUP) copy_slices<T>(p, tiles, memory);
     } else {
         take_registers<ALL_REGISTERS>();
-        multiply_slices<T>(p, tiles, memory);
+        multiply_slices<T, PIECES>(p, tiles, memory);
     }
 }
 
-KERNEL(tc16_warpgroup_wide, WgProduct, WG_THREADS, 1) {
-    multiply_by_warpgroups<WideTile>(p);
-}
-KERNEL(tc16_warpgroup_square, WgProduct, WG_THREADS, 1) {
-    multiply_by_warpgroups<SquareTile>(p);
-}
+#define PRODUCT_OF_WARPGROUPS(tile, T)                                                                       \
+    KERNEL(tc16_warpgroup_##tile, WgProduct, WG_THREADS, 1) {                                                \
+        multiply_by_warpgroups<T, true>(p);                                                                  \
+    }                                                                                                        \
+    KERNEL(tc16_warpgroup_##tile##_single, WgProduct, WG_THREADS, 1) {                                       \
+        multiply_by_warpgroups<T, false>(p);                                                                 \
+    }
+
+PRODUCT_OF_WARPGROUPS(wide, WideTile)
+PRODUCT_OF_WARPGROUPS(square, SquareTile)

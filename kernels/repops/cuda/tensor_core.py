@@ -92,7 +92,8 @@ def _by_warpgroups(
     words = [*maps, *_grid_words(c, tiles_m, tiles_n, splits, chunks, c.workspace if splits > 1 else 0)]
     words += [c.k, c.batches, c.n, 0, *divisor(c.n)]
     blocks = min(tiles_m * tiles_n * splits * c.batches, target.multiprocessors)
-    kernel = f"tc16_warpgroup.tc16_warpgroup_{tile.name}"
+    pieces = c.n % PIECE == 0
+    kernel = f"tc16_warpgroup.tc16_warpgroup_{tile.name}{'' if pieces else '_single'}"
     first = launch(kernel, blocks, tile.threads, words, SHARED[tile.name])
     return _with_chunks(c, chunks, splits, target, first)
 

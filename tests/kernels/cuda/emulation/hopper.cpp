@@ -20,6 +20,7 @@ struct Product {
     int columns;
     const u8 *a, *b;
     bool add;
+    int group;
     bool of(const Product &other) const {
         return columns == other.columns && a == other.a && b == other.b && add == other.add;
     }
@@ -28,6 +29,7 @@ struct Worker { // a thread
     std::vector<Product> pending;
     std::vector<float> sums;
     size_t made;
+    int groups; // that have ended
     bool begun;
 };
 
@@ -69,7 +71,7 @@ float multiplied(const Product &p, int row, int column, float c) {
 void emulated_begin_block(bool backwards) {
     boxes.clear();
     for (auto &products : of_warpgroup) products.clear();
-    for (auto &worker : workers) worker.pending.clear(), worker.made = 0, worker.begun = false;
+    for (auto &worker : workers) worker.pending.clear(), worker.made = 0, worker.groups = 0, worker.begun = false;
     last_first = backwards;
 }
 
@@ -118,7 +120,7 @@ void emulated_products_begin() {
 }
 void emulated_multiply(float *d, int columns, const void *a, const void *b, bool add) {
     Worker &own = workers[emulation.thread];
-    const Product product = {d, columns, (const u8 *)a, (const u8 *)b, add};
+    const Product product = {d, columns, (const u8 *)a, (const u8 *)b, add, own.groups};
     auto &all = of_warpgroup[emulation.thread / WARPGROUP];
     if (!own.begun) emulated_fail("products have not begun");
     if (own.made == all.size()) all.push_back(product);
@@ -131,19 +133,28 @@ void emulated_multiply(float *d, int columns, const void *a, const void *b, bool
     }
     own.pending.push_back(product);
 }
-void emulated_products_wait(float *d) {
+void emulated_products_end_group() {
+    workers[emulation.thread].groups++;
+}
+void emulated_products_wait_but(int groups_left, float *d) {
     Worker &own = workers[emulation.thread];
-    if (own.pending.empty() || own.pending[0].d != d) return emulated_fail("no products of these sums");
     const int warp = emulation.thread % WARPGROUP / 32, lane = emulation.thread % 32;
-    for (const Product &p : own.pending)
+    if (own.pending.empty() || own.pending[0].d != d) return emulated_fail("no products of these sums");
+    size_t left = 0;
+    for (const Product &p : own.pending) {
+        if (p.group >= own.groups - groups_left) {
+            own.pending[left++] = p;
+            continue;
+        }
         for (int j = 0; j < p.columns / 8; j++)
             for (int v = 0; v < 4; v++) {
                 float &sum = own.sums[(size_t)(4 * j + v)];
                 sum = multiplied(p, 16 * warp + lane / 4 + 8 * (v / 2), 8 * j + 2 * (lane % 4) + v % 2, sum);
             }
-    memcpy(d, own.sums.data(), own.sums.size() * sizeof *d);
-    own.pending.clear();
+    }
+    own.pending.resize(left);
     own.begun = false;
+    if (!left) memcpy(d, own.sums.data(), own.sums.size() * sizeof *d);
 }
 bool emulated_has_products() {
     return !workers[emulation.thread].pending.empty();

@@ -26,7 +26,8 @@ void emulated_arrival(Barrier *b, int bytes);
 void emulated_copy_box(const TensorMap &map, void *to, Barrier *b, int x, int y, int z);
 void emulated_multiply(float *d, int columns, const void *a, const void *b, bool add);
 void emulated_products_begin();
-void emulated_products_wait(float *d);
+void emulated_products_end_group();
+void emulated_products_wait_but(int groups_left, float *d);
 
 #define SHARED_LARGE(Type, name) Type &name = *(Type *)emulated_shared_large(sizeof(Type))
 
@@ -51,8 +52,14 @@ template <int REGISTERS> void leave_registers() {}
 DEVICE void products_begin() {
     emulated_products_begin();
 }
+DEVICE void products_end_group() {
+    emulated_products_end_group();
+}
+template <int SUMS> void products_wait_but_one(float (&d)[SUMS]) {
+    emulated_products_wait_but(1, d);
+}
 template <int SUMS> void products_wait(float (&d)[SUMS]) {
-    emulated_products_wait(d);
+    emulated_products_wait_but(0, d);
 }
 template <int SUMS> void multiply_64x16(float (&d)[SUMS], const void *a, const void *b, bool add) {
     emulated_multiply(d, 2 * SUMS, a, b, add);
