@@ -14,10 +14,18 @@ from assay_capture.capture import SGD, Adam, Groups, Optimizer, Recipe
 from assay_capture.capture.seeded import data_order
 
 
-def eager_step(recipe: Recipe, keep: bool = True, device: str = "cpu") -> Callable[[], object]:
-    """Return a step that trains a copy of the recipe's module, or if not `keep`, the module itself."""
+def eager_step(
+    recipe: Recipe,
+    keep: bool = True,
+    device: str = "cpu",
+    autocast: bool = False,
+    compiled: bool = False,
+) -> Callable[[], object]:
+    """Return a step that trains a copy of the recipe's module, or if not `keep`, the module itself; in bf16 inside
+    torch.autocast, or by torch.compile."""
     module = (copy.deepcopy(recipe.module) if keep else recipe.module).to(device)
     optimizer = optimizer_of(recipe.optimizer, module)
+    called = torch.compile(module) if compiled else module
     data = {
         name: torch.from_numpy(np.ascontiguousarray(array)).to(device) for name, array in recipe.data.items()
     }
@@ -30,7 +38,8 @@ def eager_step(recipe: Recipe, keep: bool = True, device: str = "cpu") -> Callab
         chosen = order[step % len(order)]
         step += 1
         optimizer.zero_grad()
-        loss = loss_of(recipe, module, {name: tensor[chosen] for name, tensor in data.items()})
+        with torch.autocast(device, torch.bfloat16, enabled=autocast):
+            loss = loss_of(recipe, called, {name: tensor[chosen] for name, tensor in data.items()})
         loss.backward()
         optimizer.step()
         return loss

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import repops
@@ -34,14 +34,18 @@ def _built(name: str) -> tuple[Recipe, Bundle]:
     return recipe, build(recipe)
 
 
-def same_roots(names: tuple[str, ...], backend: Backend, machine: Machine) -> int:
+def bundle_of(name: str) -> Bundle:
+    """Return the program of a recipe for measurements, in f32."""
+    return _built(name)[1]
+
+
+def same_roots(bundles: Mapping[str, Bundle], backend: Backend, machine: Machine) -> int:
     """Check that some plain steps and a committed one give one state and one checkpoint on processor and GPU.
 
     Raise Differs with all that differs.
     """
     found: dict[str, list[str]] = {}
-    for name in names:
-        _, bundle = _built(name)
+    for name, bundle in bundles.items():
         cpu = repops.backend("cpu", backend.sums)
         here = _run(bundle, FastExecutor(bundle.program, bundle.constants, cpu))
         there = _run(bundle, FastExecutor(bundle.program, bundle.constants, backend, machine=machine))
@@ -50,7 +54,7 @@ def same_roots(names: tuple[str, ...], backend: Backend, machine: Machine) -> in
                 found.setdefault(name, []).append(f"{name}: {what}")
     if found:
         raise Differs(found)
-    return len(names)
+    return len(bundles)
 
 
 def _run(bundle: Bundle, executor: FastExecutor) -> list[tuple[str, bytes]]:
@@ -74,7 +78,7 @@ def timing(name: str) -> str:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     recipe, bundle = _built(name)
-    works = [*[_ours(bundle, sums) for sums in repops.SumMode], eager_step(recipe, device="cuda")]
+    works = [*[step_of(bundle, sums) for sums in repops.SumMode], eager_step(recipe, device="cuda")]
     times: list[list[float]] = [[] for _ in works]
     for turn in range(3 + TURNS):
         for found, work in zip(times, works, strict=True):
@@ -92,7 +96,7 @@ def timing(name: str) -> str:
     return f"{name}: {', '.join(modes)}, eager {eager:.2f} ms"
 
 
-def _ours(bundle: Bundle, sums: repops.SumMode) -> Callable[[], object]:
+def step_of(bundle: Bundle, sums: repops.SumMode) -> Callable[[], object]:
     """Return a function that takes the next step on the GPU in a mode."""
     from referee_py.compiled import Cuda
 

@@ -5,10 +5,10 @@
 //         for each slice of 64 k, in four blocks of 16:   acc = block(a, b; acc), the first from +0
 //         total = total + acc                             or, with split-K, the workspace's [chunk] = acc
 //
-// Numbers beyond the tensors are copied as zeros, which are no terms (tc16_gemm.cuh). A and B are read in
-// place: rows of A are m, those of B are k.
+// Numbers beyond the tensors are copied as zeros, which are no terms (tc16_gemm.cuh). In memory rows of A are
+// m, those of B are k if ROWS_ARE_K, else n.
 //
-// C[m, n] is at batch * m * n + m * row_step + n / inner.d * outer_step + n % inner.d.
+// C[m, n] is at batch * batch_step + m * row_step + n / inner.d * outer_step + n % inner.d.
 
 #include "hopper.cuh"
 #include "tc16_gemm.cuh"
@@ -18,10 +18,11 @@ constexpr int WORKERS = 2, WG_THREADS = (WORKERS + 1) * WARPGROUP;
 constexpr int ALL_REGISTERS = 232, COPIER_REGISTERS = 40; // of a thread; together no more than at the start
 
 struct WgProduct {
-    TensorMap a, b; // boxes of 64 k and BM rows, and of 64 columns and 64 k
+    TensorMap a, b; // boxes of 64 k and BM rows; of 64 columns and 64 k, or of 64 k and BN columns
     Grid grid;
-    i64 k, batches, row_step, outer_step;
+    i64 k, batches, batch_step, row_step, outer_step;
     Divisor inner;
+    i64 a_batches, unused[6]; // 1 if all batches have the same A. The struct fills its alignment
 };
 struct WgTileBase {
     static constexpr int BM = 64 * WORKERS;
@@ -46,7 +47,7 @@ template <class T> struct Stages {
     }
 };
 
-template <class T> DEVICE void copy_slices(const WgProduct &p, i64 tiles, WgMemory<T> &memory) {
+template <class T, bool ROWS_ARE_K> DEVICE void copy_slices(const WgProduct &p, i64 tiles, WgMemory<T> &memory) {
     Stages<T> stage;
     for (i64 t = block_index(); t < tiles; t += grid_blocks()) {
         const Share s = share_of<T>(p.grid, t);
@@ -55,7 +56,11 @@ template <class T> DEVICE void copy_slices(const WgProduct &p, i64 tiles, WgMemo
             Barrier *full = &memory.full[stage.at];
             barrier_wait(&memory.empty[stage.at], stage.odd ^ 1); // nothing, the first time
             barrier_arrive_and_expect(full, T::BYTES);
-            copy_box(p.a, memory.a[stage.at], full, k, (int)s.row, (int)s.batch);
+            copy_box(p.a, memory.a[stage.at], full, k, (int)s.row, p.a_batches > 1 ? (int)s.batch : 0);
+            if (!ROWS_ARE_K) {
+                copy_box(p.b, memory.b[stage.at], full, k, (int)s.column, (int)s.batch);
+                continue;
+            }
 #pragma unroll
             for (int panel = 0; panel < T::BN / BOX_WIDTH; panel++)
                 copy_box(p.b, memory.b[stage.at] + panel * BOX_WIDTH * SLICE, full,
@@ -81,7 +86,7 @@ DEVICE void put_tile(const WgProduct &p, const Share &s, E *out, const float (&d
     const int lane = thread_index() % WARP, q = lane % 4;
     const i64 row = s.row + thread_index() / WARP * 16 + lane / 4, below = 8 * p.row_step;
     const bool upper = row < p.grid.m, lower = row + 8 < p.grid.m;
-    const i64 start = s.batch * p.grid.m * p.grid.n + row * p.row_step, more = p.outer_step - p.inner.d;
+    const i64 start = s.batch * p.batch_step + row * p.row_step, more = p.outer_step - p.inner.d;
     if constexpr (PIECES) {
         // With bf16 lane q has group q; with f32 half of group q % 2.
         const int shift = GROUPS == 4 ? 8 * q : 8 * (q & 1) + 4 * (q / 2);
@@ -123,7 +128,7 @@ DEVICE void put_tile(const WgProduct &p, const Share &s, E *out, const float (&d
     }
 }
 
-template <class T, bool PIECES> DEVICE void multiply_slices(const WgProduct &p, i64 tiles, WgMemory<T> &memory) {
+template <class T, bool ROWS_ARE_K, bool PIECES> DEVICE void multiply_slices(const WgProduct &p, i64 tiles, WgMemory<T> &memory) {
     const Grid &g = p.grid;
     const int part = thread_index() / WARPGROUP; // 64 rows of a tile
     const bool first_thread = thread_index() % WARPGROUP == 0;
@@ -144,7 +149,7 @@ template <class T, bool PIECES> DEVICE void multiply_slices(const WgProduct &p, 
                 products_begin();
 #pragma unroll
                 for (int k = 0; k < SLICE; k += TC16_TERMS)
-                    multiply_64x16(acc, a + k, b + k * BOX_WIDTH, i > 0 || k > 0);
+                    multiply_64x16<ROWS_ARE_K>(acc, a + k, b + (ROWS_ARE_K ? k * BOX_WIDTH : k), i > 0 || k > 0);
                 products_end_group();
                 if (i > 0) { // those of the slice before have been made
                     products_wait_but_one(acc);
@@ -167,7 +172,7 @@ template <class T, bool PIECES> DEVICE void multiply_slices(const WgProduct &p, 
     }
 }
 
-template <class T, bool PIECES> DEVICE void multiply_by_warpgroups(const WgProduct &p) {
+template <class T, bool ROWS_ARE_K, bool PIECES> DEVICE void multiply_by_warpgroups(const WgProduct &p) {
     typedef WgMemory<T> All;
     SHARED_LARGE(All, memory);
     const i64 tiles = p.grid.tiles_m * p.grid.tiles_n * p.grid.splits * p.batches;
@@ -181,20 +186,22 @@ template <class T, bool PIECES> DEVICE void multiply_by_warpgroups(const WgProdu
     sync_block();
     if (thread_index() / WARPGROUP == WORKERS) {
         leave_registers<COPIER_REGISTERS>();
-        if (thread_index() == WORKERS * WARPGROUP) copy_slices<T>(p, tiles, memory);
+        if (thread_index() == WORKERS * WARPGROUP) copy_slices<T, ROWS_ARE_K>(p, tiles, memory);
     } else {
         take_registers<ALL_REGISTERS>();
-        multiply_slices<T, PIECES>(p, tiles, memory);
+        multiply_slices<T, ROWS_ARE_K, PIECES>(p, tiles, memory);
     }
 }
 
-#define PRODUCT_OF_WARPGROUPS(tile, T)                                                                       \
-    KERNEL(tc16_warpgroup_##tile, WgProduct, WG_THREADS, 1) {                                                \
-        multiply_by_warpgroups<T, true>(p);                                                                  \
+#define PRODUCT_OF_WARPGROUPS(name, T, ROWS_ARE_K)                                                           \
+    KERNEL(tc16_warpgroup_##name, WgProduct, WG_THREADS, 1) {                                                \
+        multiply_by_warpgroups<T, ROWS_ARE_K, true>(p);                                                      \
     }                                                                                                        \
-    KERNEL(tc16_warpgroup_##tile##_single, WgProduct, WG_THREADS, 1) {                                       \
-        multiply_by_warpgroups<T, false>(p);                                                                 \
+    KERNEL(tc16_warpgroup_##name##_single, WgProduct, WG_THREADS, 1) {                                       \
+        multiply_by_warpgroups<T, ROWS_ARE_K, false>(p);                                                     \
     }
 
-PRODUCT_OF_WARPGROUPS(wide, WideTile)
-PRODUCT_OF_WARPGROUPS(square, SquareTile)
+PRODUCT_OF_WARPGROUPS(wide, WideTile, true)
+PRODUCT_OF_WARPGROUPS(square, SquareTile, true)
+PRODUCT_OF_WARPGROUPS(wide_turned, WideTile, false)
+PRODUCT_OF_WARPGROUPS(square_turned, SquareTile, false)

@@ -14,7 +14,7 @@ SOURCES = (
     *("pointwise", "reduce", "select", "layout", "scatter", "sha256"),
     *("matmul", "matmul_bf16", "conv", "conv_bf16"),
     *("exact_matmul", "exact_matmul_bf16", "exact_int8", "exact_conv", "exact_conv_bf16", "exact_reduce"),
-    *("tc16_matmul", "tc16_conv", "tc16_warpgroup"),
+    *("tc16_matmul", "tc16_conv", "tc16_warpgroup", "tc16_patches"),
 )
 FOR_WARPGROUPS = {"tc16_warpgroup"}
 """Sources for sm_90a alone: they use what other architectures, earlier and later ones, do not have."""

@@ -7,39 +7,32 @@ on it to check, by `blocks_plan`.
 
 from __future__ import annotations
 
-from ..opset import BF16, F32, ITEM_SIZE
+from ..opset import BF16, ITEM_SIZE
 from ..reference.tensor_core import padded
 from ..sums import SumMode
 from ..tensors import Call
-from .contraction import CHUNK, Contraction, Tile, add_chunks, choose
+from . import patches, warpgroups
+from .contraction import CHUNK, Contraction, Tile, choose
 from .conv import NEAR, convolution_of
 from .matmul import product_of
 from .plan import (
-    Boxes,
     Launch,
     LaunchPlan,
     Ref,
     Target,
     Word,
     ceil_div,
-    divisor,
     grid,
     launch,
     planner,
     workspace_of,
 )
+from .warpgroups import PIECE, Operand, Placement
 
 LARGE, SMALL = Tile("large", 128, 256, 1, 1.0), Tile("small", 64, 128, 3, 0.7)
 FAR = Tile("far", *SMALL[1:])
 """As small; indices have 64 bits."""
-WARPGROUP_TILES = (Tile("wide", 128, 384, 1, 1.0, 192), Tile("square", 128, 384, 1, 0.9))
-SHARED = {"wide": 205_824, "square": 197_632}
-"""Bytes of shared memory of a block, and the tiles of warpgroups (kernels/cuda/tc16_warpgroup.cu)."""
-SLICE = 64
-"""k of a slice, and the rows of the boxes of B."""
-PIECE = 8
-"""Elements that are copied at once, if all rows begin at multiples of them."""
-STORE, STORE_OF_WARPGROUPS = 1.0, 3.0
+STORE = 1.0
 """The work to write a chunk's result and to add it, in units of that to compute it, where K is split."""
 LEAST_PADDED, MAX_PADDED = 64, 1 << 30
 """Rows and columns of a product from which other rows are copied first, and the most bytes of a copy."""
@@ -71,31 +64,15 @@ def product(call: Call, target: Target) -> LaunchPlan:
     c = _with_result(c, call)._replace(workspace=workspace_of(call, len(workspaces)))
     of_boxes = pitch_a % PIECE == pitch_b % PIECE == 0 and max(c.m, c.n, c.k, c.batches) < NEAR
     if target.warpgroups and of_boxes and min(c.m, c.n) >= LEAST_PADDED and c.k and c.batches:
-        launches, more = _by_warpgroups(c, target, (a, pitch_a), (b, pitch_b))
+        assert isinstance(a, Ref)
+        assert isinstance(b, Ref)
+        launches, more = warpgroups.product(
+            c, target, Operand(a, pitch_a), Operand(b, pitch_b), Placement(c.m * c.n, c.n, c.n)
+        )
     else:
         operands = [k, a, b, pitch_a, pitch_b]
         launches, more = _tiled(c, target, "tc16_matmul.tc16_matmul", operands, (LARGE, SMALL))
     return LaunchPlan((*pads, *launches), (*workspaces, *more))
-
-
-def _by_warpgroups(
-    c: Contraction, target: Target, a: tuple[Word, int], b: tuple[Word, int]
-) -> tuple[list[Launch], tuple[int, ...]]:
-    """Return launches of tc16_warpgroup.cu, for operands at places with rows a distance apart, in elements."""
-    chunks = ceil_div(c.k, CHUNK)
-    tile, tiles_m, tiles_n, splits = choose(c, chunks, target, WARPGROUP_TILES, store=STORE_OF_WARPGROUPS)
-    maps: list[Word] = []
-    for (place, pitch), width, rows, box in ((a, c.k, c.m, tile.size), (b, c.n, c.k, SLICE)):
-        assert isinstance(place, Ref)
-        row = pitch * ITEM_SIZE[BF16]
-        maps.append(Boxes(place, (width, rows, c.batches), (row, rows * row), box))
-    words = [*maps, *_grid_words(c, tiles_m, tiles_n, splits, chunks, c.workspace if splits > 1 else 0)]
-    words += [c.k, c.batches, c.n, 0, *divisor(c.n)]
-    blocks = min(tiles_m * tiles_n * splits * c.batches, target.multiprocessors)
-    pieces = c.n % PIECE == 0
-    kernel = f"tc16_warpgroup.tc16_warpgroup_{tile.name}{'' if pieces else '_single'}"
-    first = launch(kernel, blocks, tile.threads, words, SHARED[tile.name])
-    return _with_chunks(c, chunks, splits, target, first)
 
 
 @planner("conv2d", "conv2d_input_grad", "conv2d_weight_grad", sums=SumMode.TC16)
@@ -108,7 +85,8 @@ def convolution(call: Call, target: Target) -> LaunchPlan:
         far = far or c.k >= NEAR
     c = _with_result(c, call)
     kernel = f"tc16_conv.tc16_{call.op.name}"
-    launches, workspaces = _tiled(c, target, kernel, operands, (FAR if far else SMALL,))
+    by_patches = patches.by_warpgroups(call, target) if target.warpgroups and c.out_elements else None
+    launches, workspaces = by_patches or _tiled(c, target, kernel, operands, (FAR if far else SMALL,))
     if not launches or c.k == 0:
         return LaunchPlan(tuple(launches), workspaces)
     # An operand that is not finite may have met terms that do not exist, and made NaN of them.
@@ -137,16 +115,7 @@ def _tiled(
     words = [*_grid_words(c, tiles_m, tiles_n, splits, chunks, c.workspace if splits > 1 else 0), *operands]
     blocks = tiles_m * tiles_n * splits * c.batches
     first = launch(f"{kernel}_{tile.name}", blocks, tile.threads, words)
-    return _with_chunks(c, chunks, splits, target, first)
-
-
-def _with_chunks(
-    c: Contraction, chunks: int, splits: int, target: Target, first: Launch
-) -> tuple[list[Launch], tuple[int, ...]]:
-    """Return the launch, and that of add_chunks if K is split, with the workspace between them."""
-    if splits == 1:
-        return [first], ()
-    return [first, add_chunks(c, chunks, target)], (chunks * c.out_elements * ITEM_SIZE[F32],)
+    return warpgroups.with_chunks(c, splits, target, first)
 
 
 def _grid_words(

@@ -217,6 +217,7 @@ def test_random_schedules(tmp_path: Path, seed: int) -> None:
 def test_models_have_the_same_roots(tmp_path: Path) -> None:
     """Runs the check that scripts/gpu_check does with large models on a real device."""
     pytest.importorskip("torch", reason="needs the extra [capture]")
-    from benchmarks.gpu_steps import same_roots
+    from benchmarks.gpu_steps import bundle_of, same_roots
 
-    assert same_roots(("digits-cnn",), repops.backend("cpu"), EmulatedGpu(tmp_path)) == 1
+    bundles = {"digits-cnn": bundle_of("digits-cnn")}
+    assert same_roots(bundles, repops.backend("cpu"), EmulatedGpu(tmp_path)) == 1

@@ -19,10 +19,11 @@ struct Product {
     float *d;
     int columns;
     const u8 *a, *b;
-    bool add;
+    bool rows_are_k, add;
     int group;
     bool of(const Product &other) const {
-        return columns == other.columns && a == other.a && b == other.b && add == other.add;
+        return columns == other.columns && a == other.a && b == other.b &&
+               rows_are_k == other.rows_are_k && add == other.add;
     }
 };
 struct Worker { // a thread
@@ -57,11 +58,13 @@ void look(Barrier *b) {
 }
 
 float multiplied(const Product &p, int row, int column, float c) {
-    const u8 *a = p.a + row * BOX_ROW, *b = p.b + column / BOX_WIDTH * PANEL + column % BOX_WIDTH * 2;
+    const int panel = column / BOX_WIDTH * PANEL + column % BOX_WIDTH * 2; // where rows are k
+    const u8 *a = p.a + row * BOX_ROW, *b = p.b + (p.rows_are_k ? panel : column * BOX_ROW);
+    const int step = p.rows_are_k ? BOX_ROW : 2;
     tc16_sum sum;
     tc16_begin(&sum);
     for (int k = 0; k < TC16_TERMS; k++)
-        tc16_add_product(&sum, number_at(a + 2 * k), number_at(b + k * BOX_ROW));
+        tc16_add_product(&sum, number_at(a + 2 * k), number_at(b + k * step));
     const uint32_t bits = tc16_end(&sum, p.add ? (uint32_t)bits_of(c) : 0);
     return f32_of(bits == TC16_NAN ? 0x7FFFFFFF : (int32_t)bits);
 }
@@ -118,9 +121,9 @@ bool emulated_copy_one_box() {
 void emulated_products_begin() {
     workers[emulation.thread].begun = true;
 }
-void emulated_multiply(float *d, int columns, const void *a, const void *b, bool add) {
+void emulated_multiply(float *d, int columns, const void *a, const void *b, bool rows_are_k, bool add) {
     Worker &own = workers[emulation.thread];
-    const Product product = {d, columns, (const u8 *)a, (const u8 *)b, add, own.groups};
+    const Product product = {d, columns, (const u8 *)a, (const u8 *)b, rows_are_k, add, own.groups};
     auto &all = of_warpgroup[emulation.thread / WARPGROUP];
     if (!own.begun) emulated_fail("products have not begun");
     if (own.made == all.size()) all.push_back(product);

@@ -24,7 +24,7 @@ void *emulated_shared_large(size_t bytes);
 bool emulated_poll(Barrier *b, int odd);
 void emulated_arrival(Barrier *b, int bytes);
 void emulated_copy_box(const TensorMap &map, void *to, Barrier *b, int x, int y, int z);
-void emulated_multiply(float *d, int columns, const void *a, const void *b, bool add);
+void emulated_multiply(float *d, int columns, const void *a, const void *b, bool rows_are_k, bool add);
 void emulated_products_begin();
 void emulated_products_end_group();
 void emulated_products_wait_but(int groups_left, float *d);
@@ -61,8 +61,9 @@ template <int SUMS> void products_wait_but_one(float (&d)[SUMS]) {
 template <int SUMS> void products_wait(float (&d)[SUMS]) {
     emulated_products_wait_but(0, d);
 }
-template <int SUMS> void multiply_64x16(float (&d)[SUMS], const void *a, const void *b, bool add) {
-    emulated_multiply(d, 2 * SUMS, a, b, add);
+template <bool ROWS_ARE_K, int SUMS>
+void multiply_64x16(float (&d)[SUMS], const void *a, const void *b, bool add) {
+    emulated_multiply(d, 2 * SUMS, a, b, ROWS_ARE_K, add);
 }
 
 #endif
