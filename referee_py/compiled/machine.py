@@ -245,7 +245,7 @@ class Cuda(Machine):
         attrs = freeze(node.attrs, node.op)
 
         def bind(addresses: Sequence[int]) -> BoundPlan:
-            target = self._gpu.target_for(addresses)
+            target = self._gpu.target.at(addresses)
             return BoundPlan(plan_for(node.op, tuple(inputs), attrs, target, self._sums), tuple(addresses))
 
         return bind

@@ -9,13 +9,12 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 from .compiler import cached, machine_code
 from .errors import CudaUnavailable, LaunchError
-from .plan import BOX_ALIGNMENT, BOX_WIDTH, Boxes, Launch, LaunchPlan, Target
+from .plan import BOX_WIDTH, Boxes, Launch, LaunchPlan, Target
 from .sources import architecture_of
 
 _lock = threading.Lock()
@@ -99,12 +98,6 @@ class Device:
             self._modules[source] = call(driver().cuModuleLoadData(code))
         finally:
             call(driver().cuCtxPopCurrent())
-
-    def target_for(self, addresses: Iterable[int]) -> Target:
-        """Return the target of plans for buffers at these addresses."""
-        if any(address % BOX_ALIGNMENT for address in addresses):
-            return self.target._replace(warpgroups=False)
-        return self.target
 
     def run(self, plan: LaunchPlan, addresses: list[int]) -> None:
         """Launch a plan on torch's current stream; `addresses` are those of its inputs and outputs."""

@@ -139,7 +139,7 @@ def execute(
     else:
         outputs = [empty(gpu, *spec) for spec in call.outputs]
     addresses = [tensor.data_ptr() for tensor in (*inputs, *outputs)]
-    gpu.run(plan_for(name, specs, frozen, gpu.target_for(addresses), sums), addresses)
+    gpu.run(plan_for(name, specs, frozen, gpu.target.at(addresses), sums), addresses)
     return outputs
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ..opset import ITEM_SIZE, MAX_RANK, OpError, Shape
@@ -77,6 +77,10 @@ class Target(NamedTuple):
     """Rows and columns from which a product of bf16 in the mode exact is made of products of bytes (`exact_int8`)."""
     warpgroups: bool = False
     """Whether warpgroups multiply (sm_90a), and all buffers are aligned to BOX_ALIGNMENT."""
+
+    def at(self, addresses: Iterable[int]) -> Target:
+        """Return the target of plans for buffers at these addresses."""
+        return self._replace(warpgroups=False) if any(a % BOX_ALIGNMENT for a in addresses) else self
 
 
 Planner = Callable[[Call, Target], LaunchPlan]

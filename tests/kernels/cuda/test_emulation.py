@@ -111,7 +111,7 @@ KERNEL(four_matrices, Rows16, 32, 1) { // each 8 x 8, one after the other
 def kernels(tmp_path_factory):
     folder = tmp_path_factory.mktemp("controls")
     (folder / "controls.cu").write_text(SOURCE)
-    files = [str(folder / "controls.cu"), str(emulation.HERE / "fibers.cpp")]
+    files = [str(folder / "controls.cu"), *map(str, emulation.MACHINE)]
     made = folder / "controls.so"
     command = ["g++", *emulation.OPTIONS, "-O1", *emulation.SHIM, *files, "-shared", "-o", made]
     subprocess.run(command, check=True)

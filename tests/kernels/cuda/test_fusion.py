@@ -113,7 +113,7 @@ def exactly_made():
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fused")
     texts = {kernel.name: kernel.source for kernel, _ in (*made(), *exactly_made())}
-    objects, sources = [], [emulation.HERE / "fibers.cpp"]
+    objects, sources = [], [*emulation.MACHINE]
     for name, text in texts.items():
         sources.append(folder / f"{name}.cpp")
         sources[-1].write_text(text)

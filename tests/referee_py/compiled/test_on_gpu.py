@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -59,20 +58,16 @@ class EmulatedGpu(Cuda):
         return run
 
     def _launch(self, launch: Launch, addresses: Sequence[int]) -> None:
-        source, _, name = launch.kernel.partition(".")
+        source = launch.kernel.partition(".")[0]
         library = self._library() if source in self._texts else emulation.library()
-        words = bytearray(launch.words)
-        for at, ref in launch.refs:
-            struct.pack_into("<Q", words, at, addresses[ref.buffer] + ref.offset)
-        kernel = getattr(library, name)
-        error = library.emulate_launch(kernel, bytes(words), launch.threads, launch.blocks, 0)
+        error = emulation.start(library, launch, addresses)
         assert error is None, f"{launch.kernel}: {error}"
         self.launched += 1
 
     def _library(self) -> ctypes.CDLL:
         if self._fused is None:
             options = [*emulation.OPTIONS, "-O0", *emulation.SHIM]
-            sources = [emulation.HERE / "fibers.cpp"]
+            sources = [*emulation.MACHINE]
             for name, text in self._texts.items():
                 sources.append(self._folder / f"{name}.cpp")
                 sources[-1].write_text(text)

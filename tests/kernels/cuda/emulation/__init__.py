@@ -14,19 +14,23 @@ import platform
 import shutil
 import struct
 import subprocess
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from repops.backends import Backend
-from repops.cuda.plan import BOX_WIDTH, LaunchPlan, Target
+from repops.cuda.device import TENSOR_MAP_BYTES
+from repops.cuda.plan import BOX_WIDTH, Launch, LaunchPlan, Target
 from repops.cuda.plans import plan_of
 from repops.cuda.sources import SOURCES, directories
 from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE, check
 
 HERE = Path(__file__).parent
+MACHINE = sorted(HERE.glob("*.cpp"))
+"""Sources of the emulated machine itself."""
 BUILD = Path(__file__).parents[4] / ".build" / "emulation"
 OPTIONS = ["-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-w"]
 SHIM = [*[f"-I{d}" for d in (HERE, *directories())], "-include", str(HERE / "device.h"), "-x", "c++"]
@@ -60,9 +64,7 @@ def build(*extra: str, optimise: str = "-O2") -> Path:
 
 
 def _compile(folder: Path, library: Path, options: list[str]) -> None:
-    units = {name: directories()[0] / f"{name}.cu" for name in SOURCES} | {
-        path.stem: path for path in HERE.glob("*.cpp")
-    }
+    units = {name: directories()[0] / f"{name}.cu" for name in SOURCES} | {p.stem: p for p in MACHINE}
     command = ["g++", *options, *SHIM, "-c"]
     running = [
         subprocess.Popen([*command, str(path), "-o", str(folder / f"{name}.o")])
@@ -117,6 +119,28 @@ class Guarded:
         assert self.data is None or self.view.tobytes() == self.data, f"{context}: wrote to an input"
 
 
+def start(emulate: ctypes.CDLL, launch: Launch, addresses: Sequence[int], order: int = 0) -> bytes | None:
+    """Run a launch. Return what went wrong."""
+    words = bytearray(launch.words)
+    for at, ref in launch.refs:
+        struct.pack_into("<Q", words, at, addresses[ref.buffer] + ref.offset)
+    for at, boxes in launch.boxes:
+        place = addresses[boxes.start.buffer] + boxes.start.offset
+        words[at : at + TENSOR_MAP_BYTES] = tensor_map(
+            place, (*boxes.sizes, *boxes.steps, BOX_WIDTH, boxes.rows)
+        )
+    kernel = getattr(emulate, launch.kernel.partition(".")[2])
+    found: bytes | None = emulate.emulate_launch(
+        kernel, bytes(words), launch.threads, launch.blocks, order, launch.shared
+    )
+    return found
+
+
+def tensor_map(start: int, numbers: Sequence[int]) -> bytes:
+    """Return a `TensorMap` of hopper.h."""
+    return struct.pack("<Q7q", start, *numbers).ljust(TENSOR_MAP_BYTES, b"\0")
+
+
 def run(plan: LaunchPlan, buffers: list[Guarded], order: int = 0, emulate: ctypes.CDLL | None = None) -> None:
     buffers = [*buffers, *[Guarded(size) for size in plan.workspaces]]
     emulate = emulate or library()
@@ -127,18 +151,9 @@ def run(plan: LaunchPlan, buffers: list[Guarded], order: int = 0, emulate: ctype
             f"{launch.kernel}: struct of {size} bytes, packed {len(launch.words)}"
         )
         assert launch.threads <= ctypes.c_int.in_dll(emulate, f"{name}_threads").value
-        words = bytearray(launch.words)
-        for at, ref in launch.refs:
-            struct.pack_into("<Q", words, at, buffers[ref.buffer].address + ref.offset)
-        for at, boxes in launch.boxes:  # as emulation/hopper.h has it
-            start = buffers[boxes.start.buffer].address + boxes.start.offset
-            struct.pack_into("<Q7q", words, at, start, *boxes.sizes, *boxes.steps, BOX_WIDTH, boxes.rows)
-        arguments = bytes(words)
         for buffer in buffers:
             buffer.forbid_guards(True)
-        error = emulate.emulate_launch(
-            getattr(emulate, name), arguments, launch.threads, launch.blocks, order, launch.shared
-        )
+        error = start(emulate, launch, [buffer.address for buffer in buffers], order)
         for buffer in buffers:
             buffer.forbid_guards(False)
         assert error is None, f"{launch.kernel}: {error.decode()}"
