@@ -99,26 +99,45 @@ template <class T, int MODE, class I> DEVICE void convolve_on_cores(const Convol
     contract_on_cores<T>(p.grid, share, source, memory);
 }
 
-struct Again {
-    Convolution p;
-    i64 batches; // of the grid
-};
 constexpr int AGAIN_THREADS = 128;
 
-template <int MODE> DEVICE void compute_again(const Again &all) {
-    const Convolution &p = all.p;
-    for (i64 i = global_thread(); i < p.grid.m * p.grid.n * all.batches; i += global_threads()) {
-        const i64 n = i % p.grid.n, m = i / p.grid.n % p.grid.m;
-        Patches<SmallCores, MODE, i64> source(p, {0, 0, 0, 0, i / p.grid.n / p.grid.m});
-        const i64 column = source.column_place(n), to = source.start_of_c() + m * source.row_step() + column;
-        if (column < 0) continue;
-        if (!is_nan(p.grid.total ? p.grid.total[to] : from_bf16(((const bf16 *)p.grid.out)[to]))) continue;
-        source.place_column(n);
-        const float x = source.again(m);
-        if (p.grid.total)
-            p.grid.total[to] = x;
+// Where an element of the result is in the contraction: row, column, and batch of the grid.
+template <int MODE> DEVICE Share place_of(const Convolution &p, i64 at) {
+    Share s = {0, 0, 0, 0, 0};
+    if (MODE == WEIGHT) {
+        const i64 line = at / p.grid.n;
+        s.column = at - line * p.grid.n, s.row = line % p.f, s.batch = line / p.f;
+        return s;
+    }
+    const auto &size = MODE == FORWARD ? p.out : p.in;
+    const i64 channels = MODE == FORWARD ? p.f : p.c;
+    const i64 line = at / size[1], plane = line / size[0], image = plane / (p.groups * channels);
+    const i64 place[2] = {line % size[0], at - line * size[1]};
+    i64 kind = 0, positions[2], position[2];
+    for (int axis = 0; axis < 2; axis++) { // INPUT: of its class
+        const i64 step = MODE == INPUT ? p.stride[axis] : 1, first = place[axis] % step;
+        kind = kind * p.classes[axis] + first;
+        positions[axis] = (size[axis] - 1 - first) / step + 1;
+        position[axis] = place[axis] / step;
+    }
+    s.row = plane % channels;
+    s.column = (image * positions[0] + position[0]) * positions[1] + position[1];
+    s.batch = kind * p.groups + plane / channels % p.groups;
+    return s;
+}
+
+template <int MODE> DEVICE void compute_again(const Convolution &p) {
+    const bool narrow = !p.grid.total;
+    for (i64 at = global_thread(); at < p.grid.out_elements; at += global_threads()) {
+        if (!is_nan(narrow ? from_bf16(((const bf16 *)p.grid.out)[at]) : p.grid.total[at])) continue;
+        const Share s = place_of<MODE>(p, at);
+        Patches<SmallCores, MODE, i64> source(p, {0, 0, 0, 0, s.batch});
+        source.place_column(s.column);
+        const float x = source.again(s.row);
+        if (narrow)
+            ((bf16 *)p.grid.out)[at] = to_bf16(x);
         else
-            ((bf16 *)p.grid.out)[to] = to_bf16(x);
+            p.grid.total[at] = x;
     }
 }
 
@@ -129,7 +148,7 @@ template <int MODE> DEVICE void compute_again(const Again &all) {
     KERNEL(tc16_##name##_far, Convolution, SmallCores::THREADS, 2) {                                         \
         convolve_on_cores<SmallCores, MODE, i64>(p);                                                         \
     }                                                                                                        \
-    KERNEL(tc16_##name##_again, Again, AGAIN_THREADS, 4) {                                                   \
+    KERNEL(tc16_##name##_again, Convolution, AGAIN_THREADS, 4) {                                                   \
         compute_again<MODE>(p);                                                                              \
     }
 

@@ -90,7 +90,7 @@ def convolution(call: Call, target: Target) -> LaunchPlan:
     if not launches or c.k == 0:
         return LaunchPlan(tuple(launches), workspaces)
     # An operand that is not finite may have met terms that do not exist, and made NaN of them.
-    words = [*_grid_words(c, 1, 1, 1, ceil_div(c.k, CHUNK), 0), *operands, c.batches]
+    words = [*_grid_words(c, 1, 1, 1, ceil_div(c.k, CHUNK), 0), *operands]
     blocks = grid(c.out_elements, AGAIN_THREADS, target)
     return LaunchPlan((*launches, launch(f"{kernel}_again", blocks, AGAIN_THREADS, words)), workspaces)
 
