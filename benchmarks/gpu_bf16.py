@@ -30,7 +30,7 @@ WARM, TURNS = 4, 9
 
 
 def llama(batch_size: int, length: int, steps: int = 100) -> Recipe:
-    """Llama of 24 layers of width 1,024 with grouped queries (332 M parameters), AdamW."""
+    """Llama of 26 layers of width 1,024 with grouped queries, AdamW."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -45,7 +45,9 @@ def llama(batch_size: int, length: int, steps: int = 100) -> Recipe:
     )
     ids = synthetic.tokens(0, 64, length, config.vocab_size)
     data = {"input_ids": ids, "labels": ids}
-    return Recipe("llama", LlamaForCausalLM(config).train(), None, decayed(3e-4, 0.1), data, steps, batch_size)
+    return Recipe(
+        "llama", LlamaForCausalLM(config).train(), None, decayed(3e-4, 0.1), data, steps, batch_size
+    )
 
 
 COMPARED: Mapping[str, Callable[[], Recipe]] = {
@@ -74,8 +76,8 @@ def bundle_of(name: str) -> Bundle:
 
 
 def timing(name: str) -> str:
-    """Return a line: milliseconds of a step, ours (replayed CUDA graphs), eager autocast's and torch.compile's, in turns;
-    their share of the device's peak, and the memory that each takes at most."""
+    """Return a line: milliseconds of a step, ours (replayed CUDA graphs), eager autocast's and torch.compile's, in
+    turns; their share of the device's peak, and the memory that each takes at most."""
     recipe, bundle = _built(TIMED[name])
     makers: dict[str, Callable[[], Callable[[], object]]] = {
         "tc16": lambda: step_of(bundle, SumMode.TC16),

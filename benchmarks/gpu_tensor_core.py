@@ -18,7 +18,7 @@ from repops.tensors import NUMPY_DTYPE, Array, canonical
 
 from tests.kernels.tensor_core_cases import DRAWERS, drawn
 
-from .gpu_checks import Differs
+from .gpu_checks import Call, Differs
 from .gpu_timings import CONVOLUTIONS, GPT2, GPT2_GRADIENTS, Case, bound
 
 EACH = 1 << 15
@@ -63,6 +63,36 @@ def blocks_keep_the_rule(each: int | None = None) -> int:
     if wrong:
         raise Differs(wrong)
     return each * len(DRAWERS)
+
+
+def calls_of_warpgroups() -> Iterator[Call]:
+    """Yield products and convolutions, of all kinds of data, that are large enough for warpgroups."""
+    for number, kind in enumerate(DRAWERS):
+        rng = np.random.default_rng([number, 3])
+        for m, k, n in ((64, 64, 64), (130, 70, 200), (200, 1100, 136), (256, 512, 192), (96, 40, 301)):
+            yield "mm", [drawn(rng, kind, (m, k)), drawn(rng, kind, (k, n))], {}
+        yield "bmm", [drawn(rng, kind, (3, 130, 600)), drawn(rng, kind, (3, 600, 72))], {}
+    for images, channels, size, filters, kernel, stride, padding, groups in (
+        (8, 64, 28, 64, 3, 1, 1, 1),
+        (4, 128, 14, 256, 3, 2, 1, 1),
+        (4, 256, 14, 64, 1, 1, 0, 1),
+        (4, 64, 56, 64, 1, 1, 0, 1),
+        (4, 3, 64, 64, 7, 2, 3, 1),
+        (4, 64, 7, 256, 3, 1, 1, 2),
+    ):
+        rng = np.random.default_rng([size, filters])
+        out = (size + 2 * padding - kernel) // stride + 1
+        attrs = {"stride": (stride,) * 2, "padding": (padding,) * 2, "dilation": (1, 1), "groups": groups}
+        shapes = (
+            (images, channels, size, size),
+            (filters, channels // groups, kernel, kernel),
+            (images, filters, out, out),
+        )
+        for kind in ("ordinary", "infinities"):
+            x, w, y = (drawn(rng, kind, shape) for shape in shapes)
+            yield "conv2d", [x, w], attrs
+            yield "conv2d_input_grad", [y, w], {**attrs, "input_hw": (size, size)}
+            yield "conv2d_weight_grad", [y, x], {**attrs, "kernel_hw": (kernel, kernel)}
 
 
 SQUARES = (("square", 4096, 4096, 4096), ("square", 8192, 8192, 8192), ("head", 8192, 768, 50304))

@@ -14,8 +14,22 @@
 enum Mode { FORWARD, INPUT, WEIGHT };
 constexpr int PATCH_THREADS = 256;
 
+// Rows of all groups in a row, each of so many pieces of eight numbers; below 2^31 pieces in all.
+struct Pieces {
+    i64 count;
+    Divisor of_row, rows;
+};
+struct Place {
+    u32 line, group, row, first; // line: of all groups; first: column of the piece
+};
+DEVICE Place place_of(const Pieces &p, i64 at) {
+    const u32 line = near_quotient((u32)at, p.of_row), group = near_quotient(line, p.rows);
+    return {line, group, line - group * (u32)p.rows.d, ((u32)at - line * (u32)p.of_row.d) * PIECE};
+}
+
 struct Patches {
-    i64 groups, rows, pitch, columns;
+    Pieces pieces;
+    i64 groups, columns;
     i64 channels; // of one group
     Divisor width, taps, taps_of_line;
     i64 size[2];         // of a plane of `from`
@@ -40,56 +54,53 @@ template <int MODE> DEVICE int place_on_axis(const Patches &p, int axis, int pos
 }
 
 template <int MODE> DEVICE void copy_patches(const Patches &p) {
-    const i64 pieces = p.pitch / PIECE;
-    for (i64 i = global_thread(); i < p.groups * p.rows * pieces; i += global_threads()) {
-        const i64 line = i / pieces, group = line / p.rows;
-        const u32 row = (u32)(line - group * p.rows), first = (u32)(i - line * pieces) * PIECE;
-        const u32 by = near_quotient(row, MODE == WEIGHT ? p.taps : p.width);
-        const u32 rest = row - by * (u32)(MODE == WEIGHT ? p.taps.d : p.width.d);
+    const i64 plane = p.size[0] * p.size[1];
+    for (i64 i = global_thread(); i < p.pieces.count; i += global_threads()) {
+        const Place at = place_of(p.pieces, i);
+        const u32 by = near_quotient(at.row, MODE == WEIGHT ? p.taps : p.width);
+        const u32 rest = at.row - by * (u32)(MODE == WEIGHT ? p.taps.d : p.width.d);
         const int channel = (int)(MODE == WEIGHT ? by : rest), tap = (int)(MODE == WEIGHT ? rest : by);
         const int r = (int)near_quotient((u32)tap, p.taps_of_line), s = tap - r * (int)p.taps_of_line.d;
-        u32 image = near_quotient(first, p.plane);
-        const u32 position = first - image * (u32)p.plane.d;
+        const u32 image = near_quotient(at.first, p.plane), position = at.first - image * (u32)p.plane.d;
         int y = (int)near_quotient(position, p.line), x = (int)position - y * (int)p.line.d;
-        const i64 plane = p.size[0] * p.size[1];
+        int left = channel < p.channels ? (int)(p.columns - at.first) : 0; // columns that exist
+        int h = place_on_axis<MODE>(p, 0, y, r);
+        const bf16 *from = p.from + ((image * p.groups + at.group) * p.channels + channel) * plane;
         Pack<bf16, PIECE> piece;
 #pragma unroll
-        for (int v = 0; v < PIECE; v++) {
-            const int h = place_on_axis<MODE>(p, 0, y, r), w = place_on_axis<MODE>(p, 1, x, s);
-            const bool there = first + v < p.columns && channel < p.channels && h >= 0 && w >= 0;
-            const i64 of = (image * p.groups + group) * p.channels + channel;
-            piece.at[v] = there ? p.from[of * plane + h * p.size[1] + w] : 0;
+        for (int v = 0; v < PIECE; v++, left--) {
+            const int w = place_on_axis<MODE>(p, 1, x, s);
+            piece.at[v] = left > 0 && h >= 0 && w >= 0 ? from[h * p.size[1] + w] : 0;
             if (++x < p.line.d) continue;
-            x = 0;
-            if (++y * p.line.d < p.plane.d) continue;
-            y = 0, image++;
+            x = 0, y++;
+            if (y * p.line.d >= p.plane.d) y = 0, from += p.groups * p.channels * plane;
+            h = place_on_axis<MODE>(p, 0, y, r);
         }
-        *(Pack<bf16, PIECE> *)(p.to + line * p.pitch + first) = piece;
+        *(Pack<bf16, PIECE> *)(p.to + (i64)PIECE * i) = piece;
     }
 }
 
 // Number (group, row, (a, b)), b < inner.d, is at group * group_step + row * row_step + a * a_step + b * b_step, if
 // b < there.
 struct Rearranged {
-    i64 groups, rows, pitch, columns;
+    Pieces pieces;
+    i64 columns;
     Divisor inner;
     i64 there, group_step, row_step, a_step, b_step;
     const bf16 *from;
     bf16 *to;
 };
 KERNEL(tc16_rearranged, Rearranged, PATCH_THREADS, 1) {
-    const i64 pieces = p.pitch / PIECE;
-    for (i64 i = global_thread(); i < p.groups * p.rows * pieces; i += global_threads()) {
-        const i64 line = i / pieces, group = line / p.rows, row = line - group * p.rows;
-        const u32 first = (u32)(i - line * pieces) * PIECE;
+    for (i64 i = global_thread(); i < p.pieces.count; i += global_threads()) {
+        const Place at = place_of(p.pieces, i);
+        const bf16 *from = p.from + at.group * p.group_step + at.row * p.row_step;
         Pack<bf16, PIECE> piece;
 #pragma unroll
         for (int v = 0; v < PIECE; v++) {
-            const u32 column = first + v, a = near_quotient(column, p.inner), b = column - a * (u32)p.inner.d;
-            const i64 at = group * p.group_step + row * p.row_step + a * p.a_step + b * p.b_step;
-            piece.at[v] = column < p.columns && b < p.there ? p.from[at] : 0;
+            const u32 column = at.first + v, a = near_quotient(column, p.inner), b = column - a * (u32)p.inner.d;
+            piece.at[v] = column < p.columns && b < p.there ? from[a * p.a_step + b * p.b_step] : 0;
         }
-        *(Pack<bf16, PIECE> *)(p.to + line * p.pitch + first) = piece;
+        *(Pack<bf16, PIECE> *)(p.to + (i64)PIECE * i) = piece;
     }
 }
 

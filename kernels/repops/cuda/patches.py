@@ -1,5 +1,5 @@
-"""Convolutions of bf16 in the mode tc16 as products of a matrix and an image's patches (kernels/cuda/tc16_patches.cu), by
-warpgroups."""
+"""Convolutions of bf16 in the mode tc16 by warpgroups: products of a matrix and an image's patches
+(kernels/cuda/tc16_patches.cu)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,20 @@ from ..tensors import Call
 from . import warpgroups
 from .contraction import Contraction
 from .conv import NEAR
-from .plan import Launch, Ref, Target, Word, ceil_div, divisor, elements, grid, inputs_of, launch, outputs_of, workspace_of
+from .plan import (
+    Launch,
+    Ref,
+    Target,
+    Word,
+    ceil_div,
+    divisor,
+    elements,
+    grid,
+    inputs_of,
+    launch,
+    outputs_of,
+    workspace_of,
+)
 from .warpgroups import PIECE, Operand, Placement
 
 LEAST_ROWS, LEAST_COLUMNS = 24, 64
@@ -71,7 +84,12 @@ def by_warpgroups(call: Call, target: Target) -> tuple[list[Launch], tuple[int, 
     one = v.groups * k * (plane + PIECE) * ITEM_SIZE[BF16]
     if max(one, matrix_bytes) > MAX_PATCHES or max(v.groups * m * plane, k * PIECE) >= NEAR:
         return None
-    rows = Rows(channels, width, v.f * v.c * v.taps, *((v.c * v.taps, 1, v.taps) if forward else (v.taps, 1, v.c * v.taps)))
+    rows = Rows(
+        channels,
+        width,
+        v.f * v.c * v.taps,
+        *((v.c * v.taps, 1, v.taps) if forward else (v.taps, 1, v.c * v.taps)),
+    )
     matrix = workspace_of(call, 0)
     launches = [_rearranged(matrix, other, v.groups, m, k, rows, target)]
     (out,) = outputs_of(call)
@@ -92,7 +110,9 @@ def by_warpgroups(call: Call, target: Target) -> tuple[list[Launch], tuple[int, 
         to = Ref(out.buffer, out.offset + first * v.groups * m * plane * ITEM_SIZE[dtype])
         patches = workspace_of(call, 1)
         launches.append(_patches(patches, source, v, k, columns, width, channels, image, positions, target))
-        c = Contraction(m, columns, v.groups, k, to, images * v.groups * m * plane, workspace_of(call, 2), dtype)
+        c = Contraction(
+            m, columns, v.groups, k, to, images * v.groups * m * plane, workspace_of(call, 2), dtype
+        )
         placement = Placement(m * plane, plane, plane, v.groups * m * plane)
         a, b = Operand(matrix, k), Operand(patches, _pitch(columns))
         found, needs = warpgroups.product(c, target, a, b, placement)
@@ -112,7 +132,14 @@ def _weight_grad(call: Call, v: Convolved, target: Target) -> tuple[list[Launch]
     rows = Rows(plane, plane, v.f * plane, plane, v.groups * v.f * plane, 1)
     matrix, patches = workspace_of(call, 0), workspace_of(call, 1)
     c = Contraction(
-        v.f, n, v.groups, k, outputs_of(call)[0], elements(call.outputs[0][1]), workspace_of(call, 2), call.outputs[0][0]
+        v.f,
+        n,
+        v.groups,
+        k,
+        outputs_of(call)[0],
+        elements(call.outputs[0][1]),
+        workspace_of(call, 2),
+        call.outputs[0][0],
     )
     a, b = Operand(matrix, pitch), Operand(patches, pitch)
     found, more = warpgroups.product(c, target, a, b, Placement(v.f * n, n, n), rows_are_k=False)
@@ -128,8 +155,16 @@ def _pitch(columns: int) -> int:
     return ceil_div(columns, PIECE) * PIECE
 
 
-def _rearranged(to: Ref, source: Ref, groups: int, rows: int, columns: int, how: Rows, target: Target) -> Launch:
-    words: list[Word] = [groups, rows, _pitch(columns), columns, *divisor(how.inner)]
+def _pieces(groups: int, rows: int, columns: int) -> list[Word]:
+    """Return `Pieces`."""
+    of_row = ceil_div(columns, PIECE)
+    return [groups * rows * of_row, *divisor(of_row), *divisor(rows)]
+
+
+def _rearranged(
+    to: Ref, source: Ref, groups: int, rows: int, columns: int, how: Rows, target: Target
+) -> Launch:
+    words: list[Word] = [*_pieces(groups, rows, columns), columns, *divisor(how.inner)]
     words += [how.there, how.group, how.row, how.outer, how.step, source, to]
     blocks = grid(groups * rows * _pitch(columns), PIECE * THREADS, target)
     return launch("tc16_patches.tc16_rearranged", blocks, THREADS, words)
@@ -147,7 +182,7 @@ def _patches(
     positions: Shape,
     target: Target,
 ) -> Launch:
-    words: list[Word] = [v.groups, rows, _pitch(columns), columns, channels]
+    words: list[Word] = [*_pieces(v.groups, rows, columns), v.groups, columns, channels]
     words += [*divisor(width), *divisor(v.taps), *divisor(v.window[1]), *image]
     words += [*divisor(math.prod(positions)), *divisor(positions[1])]
     words += [number for pair in v.steps for number in pair]

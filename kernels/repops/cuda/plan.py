@@ -111,7 +111,11 @@ def launch(kernel: str, blocks: int, threads: int, words: Sequence[Word], shared
             boxes.append((at, word))
         elif isinstance(word, Ref):
             refs.append((at, word))
-        numbers += [word % (1 << 64)] if isinstance(word, int) else [0] * (BOXES_WORDS if isinstance(word, Boxes) else 1)
+        numbers += (
+            [word % (1 << 64)]
+            if isinstance(word, int)
+            else [0] * (BOXES_WORDS if isinstance(word, Boxes) else 1)
+        )
     packed = struct.pack(f"<{len(numbers)}Q", *numbers)
     return Launch(kernel, blocks, threads, packed, tuple(refs), tuple(boxes), shared)
 

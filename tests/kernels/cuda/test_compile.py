@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from repops.cuda import compiler
-from repops.cuda.sources import SOURCES, directories, text_of
+from repops.cuda.sources import FOR_WARPGROUPS, SOURCES, architecture_of, directories, text_of
 
 from .emulation import library, needs_gcc
 
@@ -25,6 +25,7 @@ LARGE = {
     "matmul_bf16",
     "pointwise",
     "tc16_conv",
+    "tc16_warpgroup",
 }
 """Sources that take long: in the quick tests only the emulation compiles them, for the host."""
 SOURCES_BY_SIZE = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in SOURCES]
@@ -35,6 +36,10 @@ TENSOR_CORES = {
     "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",  # exact
 }
 BLOCKS = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"  # the rule of the mode tc16, from sm_90 on
+OF_WARPGROUPS = {
+    f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16.bf16" for n in (128, 192)
+}  # the same rule
+GROUPS_OF_PRODUCTS = {f"wgmma.{what}.sync.aligned" for what in ("fence", "commit_group", "wait_group")}
 
 
 def kernels_of(assembly):
@@ -50,14 +55,17 @@ def test_every_source_is_listed():
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("source", SOURCES_BY_SIZE)
 def test_compiles(source, architecture, monkeypatch):
+    if source in FOR_WARPGROUPS and architecture != "sm_90":
+        pytest.skip("the source is for sm_90a alone")
     monkeypatch.setenv("REPOPS_CACHE", str(KEPT))  # half a minute, once
-    assert compiler.machine_code(source, architecture)[:4] == b"\x7fELF"
+    assert compiler.machine_code(source, architecture_of(source, architecture))[:4] == b"\x7fELF"
 
 
 @needs_gcc
 @pytest.mark.parametrize("source", SOURCES_BY_SIZE)
 def test_assembly(source):
-    assembly = compiler.compile_text(text_of(source), source, "sm_80", "PTX").decode()
+    architecture = "sm_90a" if source in FOR_WARPGROUPS else "sm_80"
+    assembly = compiler.compile_text(text_of(source), source, architecture, "PTX").decode()
     nothing_is_approximate_or_flushed(assembly)
     structs_have_the_size_that_the_host_sees(assembly)
     kernels = kernels_of(assembly)
@@ -103,9 +111,26 @@ def test_kernels_for_tensor_cores_keep_their_sums_in_registers(source, capsys):
             assert used.shared <= 48 << 10, kernel
 
 
+@pytest.mark.slow
+def test_warpgroups_multiply_by_the_rule_and_keep_their_sums_in_registers(capsys):
+    text = text_of("tc16_warpgroup")
+    for kernel, assembly in kernels_of(compiler.compile_text(text, "w", "sm_90a", "PTX").decode()).items():
+        products = set(re.findall(r"wgmma\.mma_async\S*", assembly))
+        assert len(products) == 1, kernel
+        assert products < OF_WARPGROUPS, kernel
+        assert "cp.async.bulk.tensor.3d" in assembly, kernel
+    found = compiler.resources(text, "w", "sm_90a")
+    assert len(found) == 8
+    with capsys.disabled():
+        for kernel, used in sorted(found.items()):
+            print(f"\n  {kernel:32} {used.registers:4} {used.spilled:4} {used.shared:6}", end="")
+    for kernel, used in found.items():
+        assert (used.registers, used.spilled) == (168, 0), kernel  # of 65,536 for 384 threads
+
+
 def nothing_is_approximate_or_flushed(assembly):
     no = (r"\.ftz", r"\.approx", r"\.full\.", r"\bex2\.", r"\blg2\.", r"\b(atom|red)\.\S*f(32|64)")
-    assert set(re.findall(r"\w*mma\.\S*", assembly)) <= TENSOR_CORES
+    assert set(re.findall(r"\w*mma\.\S*", assembly)) <= TENSOR_CORES | OF_WARPGROUPS | GROUPS_OF_PRODUCTS
     for forbidden in no:
         assert not re.search(forbidden, assembly), forbidden
     rounding = r"^\s*((?:add|sub|mul|div|sqrt|fma|mad)\.\S*f(?:32|64))\s"
@@ -116,7 +141,7 @@ def nothing_is_approximate_or_flushed(assembly):
 def structs_have_the_size_that_the_host_sees(assembly):
     """Check that the GPU's compiler lays out the structs as the emulation does, which checks the plans' packing."""
     for name, text in kernels_of(assembly).items():
-        (size,) = re.findall(rf"\.param \.align 8 \.b8 {name}_param_0\[(\d+)\]", text)
+        (size,) = re.findall(rf"\.param \.align (?:8|64) \.b8 {name}_param_0\[(\d+)\]", text)
         assert int(size) == ctypes.c_int.in_dll(library(), f"{name}_bytes").value, name
 
 

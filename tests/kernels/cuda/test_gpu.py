@@ -50,6 +50,13 @@ on_a_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), r
             id="tc16",
             marks=on_a_gpu,
         ),
+        pytest.param(
+            lambda: gpu_checks.same_results(
+                gpu_checks.on_gpu(SumMode.TC16), gpu_tensor_core.calls_of_warpgroups()
+            ),
+            id="warpgroups",
+            marks=on_a_gpu,
+        ),
         pytest.param(gpu_checks.fused_expressions_agree, id="fused", marks=on_a_gpu),
         pytest.param(gpu_checks.same_trees, id="trees", marks=on_a_gpu),
         pytest.param(gpu_checks.graph_replays_the_same, id="graph", marks=on_a_gpu),
@@ -75,9 +82,10 @@ def test_the_part_tc16_of_the_script_runs_and_notices_what_differs(driver, monke
     few = [("mm", rounded(normal(9, 40), normal(40, 5, seed=1)), {})]
     monkeypatch.setattr(gpu_checks, "contractions_of_bf16", lambda seeds: few * seeds)
     monkeypatch.setattr(gpu_checks, "large_calls", lambda: few)
+    monkeypatch.setattr(gpu_tensor_core, "calls_of_warpgroups", lambda: few)
     monkeypatch.setattr(gpu_checks, "on_gpu", lambda sums: {TC16.sums: TC16}[sums])
     assert script.tensor_cores(3)
-    assert capsys.readouterr().out.count(" agree ") == 4
+    assert capsys.readouterr().out.count(" agree ") == 5
     monkeypatch.setattr(gpu_checks, "on_gpu", lambda _: Backend("wrong", BACKEND.execute, SumMode.TC16))
     assert not script.tensor_cores(3)
     out = capsys.readouterr().out
