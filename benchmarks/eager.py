@@ -25,7 +25,7 @@ def eager_step(
     torch.autocast, or by torch.compile."""
     module = (copy.deepcopy(recipe.module) if keep else recipe.module).to(device)
     optimizer = optimizer_of(recipe.optimizer, module)
-    called = torch.compile(module) if compiled else module
+    called: Callable[..., Any] = torch.compile(module) if compiled else module
     data = {
         name: torch.from_numpy(np.ascontiguousarray(array)).to(device) for name, array in recipe.data.items()
     }
@@ -47,7 +47,7 @@ def eager_step(
     return one
 
 
-def loss_of(recipe: Recipe, module: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+def loss_of(recipe: Recipe, module: Callable[..., Any], batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Return the loss that a recipe minimises: the module's own, or one of its output and the labels."""
     if recipe.loss is None:
         found: torch.Tensor = module(**batch).loss

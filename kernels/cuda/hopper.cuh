@@ -57,10 +57,11 @@ DEVICE void barrier_wait(Barrier *b, int odd) {
 
 // One thread copies a box: the numbers from (x, y, z) on, those outside the tensor as zeros.
 DEVICE void copy_box(const TensorMap &map, void *to, Barrier *b, int x, int y, int z) {
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
-                 "{%3, %4, %5}], [%2];" ::"r"(place_in_shared(to)),
-                 "l"(&map), "r"(place_in_shared(b)), "r"(x), "r"(y), "r"(z)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+        "{%3, %4, %5}], [%2];" ::"r"(place_in_shared(to)),
+        "l"(&map), "r"(place_in_shared(b)), "r"(x), "r"(y), "r"(z)
+        : "memory");
 }
 
 // All threads of a warpgroup change the number of their registers.
@@ -98,13 +99,14 @@ DEVICE u64 matrix_of(const void *p) {
         SUMS_4(i + 28)
 
 // d = a b + d, or a b + 0 if not `add`: a block of the mode tc16 for each element, of a [64 x 16] and b [16 x
-// N]. In memory the rows of a are its own; those of b are k if ROWS_ARE_K, else its columns. Of a warp w, lane
-// i has, in d[4 j + v], row 16 w + i / 4 + 8 (v / 2) and column 8 j + 2 (i % 4) + v % 2.
+// N]. In memory the rows of a are its own; those of b are k if ROWS_ARE_K, else its columns. Of a warp w,
+// lane i has, in d[4 j + v], row 16 w + i / 4 + 8 (v / 2) and column 8 j + 2 (i % 4) + v % 2.
 template <bool ROWS_ARE_K>
 DEVICE void multiply_64x16(float (&d)[64], const void *a, const void *b, bool add) {
     asm volatile(
         "{\n .reg .pred p;\n setp.ne.b32 p, %66, 0;\n"
-        " wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
+        " wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, "
+        "%10, "
         "%11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, "
         "%31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "
         "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, p, 1, 1, 0, %67;\n}"
@@ -115,7 +117,8 @@ template <bool ROWS_ARE_K>
 DEVICE void multiply_64x16(float (&d)[96], const void *a, const void *b, bool add) {
     asm volatile(
         "{\n .reg .pred p;\n setp.ne.b32 p, %98, 0;\n"
-        " wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
+        " wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, "
+        "%10, "
         "%11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, "
         "%31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "
         "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, "

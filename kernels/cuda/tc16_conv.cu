@@ -148,7 +148,7 @@ template <int MODE> DEVICE void compute_again(const Convolution &p) {
     KERNEL(tc16_##name##_far, Convolution, SmallCores::THREADS, 2) {                                         \
         convolve_on_cores<SmallCores, MODE, i64>(p);                                                         \
     }                                                                                                        \
-    KERNEL(tc16_##name##_again, Convolution, AGAIN_THREADS, 4) {                                                   \
+    KERNEL(tc16_##name##_again, Convolution, AGAIN_THREADS, 4) {                                             \
         compute_again<MODE>(p);                                                                              \
     }
 

@@ -1,13 +1,14 @@
-// The matrices of a convolution of bf16 in the mode tc16, for tc16_warpgroup.cu: a copy of the image's patches
-// and one of the other operand, in the order of the mode (docs/opset.md, section 2). See conv.cuh for letters.
+// The matrices of a convolution of bf16 in the mode tc16, for tc16_warpgroup.cu: a copy of the image's
+// patches and one of the other operand, in the order of the mode (docs/opset.md, section 2). See conv.cuh for
+// letters.
 //
 //                 matrix (rows m)                      patches
 //     FORWARD     w[f, c, r, s], columns (r, s, c)     x, rows (r, s, c), columns (image, y, x)
 //     INPUT       w[f, c, r, s], columns (r, s, f)     dy, rows (r, s, f), columns (image, h, w)
 //     WEIGHT      dy[f], columns (image, y, x)         x, rows (c, r, s), columns (image, y, x)
 //
-// For FORWARD and INPUT each tap's channels are padded to `width`, a multiple of 16. Numbers that do not exist
-// are zeros. All rows begin at multiples of eight numbers.
+// For FORWARD and INPUT each tap's channels are padded to `width`, a multiple of 16. Numbers that do not
+// exist are zeros. All rows begin at multiples of eight numbers.
 
 #include "tc16_gemm.cuh"
 
@@ -80,8 +81,8 @@ template <int MODE> DEVICE void copy_patches(const Patches &p) {
     }
 }
 
-// Number (group, row, (a, b)), b < inner.d, is at group * group_step + row * row_step + a * a_step + b * b_step, if
-// b < there.
+// Number (group, row, (a, b)), b < inner.d, is at group * group_step + row * row_step + a * a_step + b *
+// b_step, if b < there.
 struct Rearranged {
     Pieces pieces;
     i64 columns;
@@ -97,7 +98,8 @@ KERNEL(tc16_rearranged, Rearranged, PATCH_THREADS, 1) {
         Pack<bf16, PIECE> piece;
 #pragma unroll
         for (int v = 0; v < PIECE; v++) {
-            const u32 column = at.first + v, a = near_quotient(column, p.inner), b = column - a * (u32)p.inner.d;
+            const u32 column = at.first + v, a = near_quotient(column, p.inner),
+                      b = column - a * (u32)p.inner.d;
             piece.at[v] = column < p.columns && b < p.there ? from[a * p.a_step + b * p.b_step] : 0;
         }
         *(Pack<bf16, PIECE> *)(p.to + (i64)PIECE * i) = piece;

@@ -47,7 +47,8 @@ template <class T> struct Stages {
     }
 };
 
-template <class T, bool ROWS_ARE_K> DEVICE void copy_slices(const WgProduct &p, i64 tiles, WgMemory<T> &memory) {
+template <class T, bool ROWS_ARE_K>
+DEVICE void copy_slices(const WgProduct &p, i64 tiles, WgMemory<T> &memory) {
     Stages<T> stage;
     for (i64 t = block_index(); t < tiles; t += grid_blocks()) {
         const Share s = share_of<T>(p.grid, t);
@@ -79,7 +80,8 @@ DEVICE void exchange(u32 &first, u32 &second, int distance) {
 }
 
 // Write a tile, 16 bytes at once: four lanes that have two columns each of four, or of two, groups of eight
-// columns, exchange them, so that each has neighbours. PIECES: all columns are there eight at a time, aligned.
+// columns, exchange them, so that each has neighbours. PIECES: all columns are there eight at a time,
+// aligned.
 template <class T, class E, bool PIECES>
 DEVICE void put_tile(const WgProduct &p, const Share &s, E *out, const float (&d)[T::SUMS]) {
     constexpr int GROUPS = sizeof(E) == sizeof(bf16) ? 4 : 2;
@@ -101,8 +103,7 @@ DEVICE void put_tile(const WgProduct &p, const Share &s, E *out, const float (&d
                 u32 w[4];
                 if constexpr (GROUPS == 4) {
 #pragma unroll
-                    for (int g = 0; g < 4; g++)
-                        w[g] = (u32)to_bf16(at(4 * g + 1)) << 16 | to_bf16(at(4 * g));
+                    for (int g = 0; g < 4; g++) w[g] = (u32)to_bf16(at(4 * g + 1)) << 16 | to_bf16(at(4 * g));
                     exchange(w[0], w[1], 1), exchange(w[2], w[3], 1);
                     exchange(w[0], w[2], 2), exchange(w[1], w[3], 2);
                 } else {
@@ -115,12 +116,14 @@ DEVICE void put_tile(const WgProduct &p, const Share &s, E *out, const float (&d
             }
         }
     } else {
-        i64 first = s.column + 2 * q; // NOTE: opaque, or the compiler keeps all places in registers and spills
+        i64 first =
+            s.column + 2 * q; // NOTE: opaque, or the compiler keeps all places in registers and spills
 #pragma unroll
         for (int j = 0; j < T::SUMS / 4; j++, first = opaque(first + 8))
 #pragma unroll
             for (int v = 0; v < 2; v++) {
-                const i64 column = first + v, to = start + column + near_quotient((u32)column, p.inner) * more;
+                const i64 column = first + v,
+                          to = start + column + near_quotient((u32)column, p.inner) * more;
                 if (column >= p.grid.n) continue;
                 if (upper) out[to] = narrowed<E>(d[4 * j + v]);
                 if (lower) out[to + below] = narrowed<E>(d[4 * j + v + 2]);
@@ -128,7 +131,8 @@ DEVICE void put_tile(const WgProduct &p, const Share &s, E *out, const float (&d
     }
 }
 
-template <class T, bool ROWS_ARE_K, bool PIECES> DEVICE void multiply_slices(const WgProduct &p, i64 tiles, WgMemory<T> &memory) {
+template <class T, bool ROWS_ARE_K, bool PIECES>
+DEVICE void multiply_slices(const WgProduct &p, i64 tiles, WgMemory<T> &memory) {
     const Grid &g = p.grid;
     const int part = thread_index() / WARPGROUP; // 64 rows of a tile
     const bool first_thread = thread_index() % WARPGROUP == 0;
@@ -149,7 +153,8 @@ template <class T, bool ROWS_ARE_K, bool PIECES> DEVICE void multiply_slices(con
                 products_begin();
 #pragma unroll
                 for (int k = 0; k < SLICE; k += TC16_TERMS)
-                    multiply_64x16<ROWS_ARE_K>(acc, a + k, b + (ROWS_ARE_K ? k * BOX_WIDTH : k), i > 0 || k > 0);
+                    multiply_64x16<ROWS_ARE_K>(acc, a + k, b + (ROWS_ARE_K ? k * BOX_WIDTH : k),
+                                               i > 0 || k > 0);
                 products_end_group();
                 if (i > 0) { // those of the slice before have been made
                     products_wait_but_one(acc);
@@ -163,7 +168,8 @@ template <class T, bool ROWS_ARE_K, bool PIECES> DEVICE void multiply_slices(con
             for (int i = 0; i < T::SUMS; i++) total[i] = add_rn(total[i], acc[i]);
             if (!g.partial && chunk + 1 < s.end_chunk) continue;
             if (g.partial || g.total)
-                put_tile<T, float, PIECES>(p, s, g.partial ? g.partial + chunk * g.out_elements : g.total, total);
+                put_tile<T, float, PIECES>(p, s, g.partial ? g.partial + chunk * g.out_elements : g.total,
+                                           total);
             else
                 put_tile<T, bf16, PIECES>(p, s, (bf16 *)g.out, total);
 #pragma unroll

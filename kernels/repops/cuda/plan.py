@@ -76,7 +76,7 @@ class Target(NamedTuple):
     least_by_bytes: int = 64
     """Rows and columns from which a product of bf16 in the mode exact is made of products of bytes (`exact_int8`)."""
     warpgroups: bool = False
-    """Whether warpgroups multiply (sm_90a), and all buffers are aligned to BOX_ALIGNMENT."""
+    """True where warpgroups multiply (sm_90a), and all buffers are aligned to BOX_ALIGNMENT."""
 
     def at(self, addresses: Iterable[int]) -> Target:
         """Return the target of plans for buffers at these addresses."""

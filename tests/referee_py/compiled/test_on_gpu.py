@@ -61,7 +61,7 @@ class EmulatedGpu(Cuda):
         source = launch.kernel.partition(".")[0]
         library = self._library() if source in self._texts else emulation.library()
         error = emulation.start(library, launch, addresses)
-        assert error is None, f"{launch.kernel}: {error}"
+        assert error is None, f"{launch.kernel}: {error!r}"
         self.launched += 1
 
     def _library(self) -> ctypes.CDLL:

@@ -88,8 +88,8 @@ void start(int thread) {
     shared_taken[thread] = false;
 }
 
-// Run the lanes of a warp until each has ended, or waits for the block or at a barrier of copies; false if they
-// wait for one another.
+// Run the lanes of a warp until each has ended, or waits for the block or at a barrier of copies; false if
+// they wait for one another.
 bool run_warp(int first, int lanes, bool backwards) {
     for (;;) {
         int waiting = 0, polled = 0;
@@ -220,7 +220,8 @@ extern "C" void emulate_forbid(const void *memory, size_t bytes, int forbidden) 
 #endif
 }
 
-// With `shared` bytes of shared memory besides what a kernel declares. Order: bit 0 runs blocks from the last to the first, bit 1 does the same for warps and lanes.
+// With `shared` bytes of shared memory besides what a kernel declares. Order: bit 0 runs blocks from the last
+// to the first, bit 1 does the same for warps and lanes.
 extern "C" const char *emulate_launch(emulated_body *kernel, const void *arguments, int threads, i64 blocks,
                                       int order, i64 shared) {
     if (!stacks) {

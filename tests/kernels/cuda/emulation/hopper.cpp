@@ -22,8 +22,8 @@ struct Product {
     bool rows_are_k, add;
     int group;
     bool of(const Product &other) const {
-        return columns == other.columns && a == other.a && b == other.b &&
-               rows_are_k == other.rows_are_k && add == other.add;
+        return columns == other.columns && a == other.a && b == other.b && rows_are_k == other.rows_are_k &&
+               add == other.add;
     }
 };
 struct Worker { // a thread
@@ -74,7 +74,8 @@ float multiplied(const Product &p, int row, int column, float c) {
 void emulated_begin_block(bool backwards) {
     boxes.clear();
     for (auto &products : of_warpgroup) products.clear();
-    for (auto &worker : workers) worker.pending.clear(), worker.made = 0, worker.groups = 0, worker.begun = false;
+    for (auto &worker : workers)
+        worker.pending.clear(), worker.made = 0, worker.groups = 0, worker.begun = false;
     last_first = backwards;
 }
 
@@ -107,7 +108,8 @@ bool emulated_copy_one_box() {
     for (int row = 0; row < map.box[1]; row++)
         for (int i = 0; i < BOX_WIDTH; i++) {
             const i64 x = box.x + i, y = box.y + row, z = box.z;
-            const bool there = x >= 0 && x < map.size[0] && y >= 0 && y < map.size[1] && z >= 0 && z < map.size[2];
+            const bool there =
+                x >= 0 && x < map.size[0] && y >= 0 && y < map.size[1] && z >= 0 && z < map.size[2];
             uint16_t value = 0;
             if (there) memcpy(&value, map.start + z * map.step[1] + y * map.step[0] + x * 2, sizeof value);
             memcpy(swizzled(box.to + row * BOX_ROW + 2 * i), &value, sizeof value);

@@ -42,7 +42,8 @@ DEVICE void barrier_arrive_and_expect(Barrier *b, int bytes) {
     emulated_arrival(b, bytes);
 }
 DEVICE void barrier_wait(Barrier *b, int odd) {
-    while (!emulated_poll(b, odd)) {}
+    while (!emulated_poll(b, odd)) {
+    }
 }
 DEVICE void copy_box(const TensorMap &map, void *to, Barrier *b, int x, int y, int z) {
     emulated_copy_box(map, to, b, x, y, z);
