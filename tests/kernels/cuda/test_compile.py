@@ -130,7 +130,7 @@ def test_warpgroups_multiply_by_the_rule_and_keep_their_sums_in_registers(capsys
 
 def nothing_is_approximate_or_flushed(assembly):
     no = (r"\.ftz", r"\.approx", r"\.full\.", r"\bex2\.", r"\blg2\.", r"\b(atom|red)\.\S*f(32|64)")
-    assert set(re.findall(r"\w*mma\.\S*", assembly)) <= TENSOR_CORES | OF_WARPGROUPS | GROUPS_OF_PRODUCTS
+    assert set(re.findall(r"\w*mma\.[\w.]*", assembly)) <= TENSOR_CORES | OF_WARPGROUPS | GROUPS_OF_PRODUCTS
     for forbidden in no:
         assert not re.search(forbidden, assembly), forbidden
     rounding = r"^\s*((?:add|sub|mul|div|sqrt|fma|mad)\.\S*f(?:32|64))\s"

@@ -87,12 +87,17 @@ def cpu_backend():
     return backend("cpu")
 
 
+OF_WARPGROUPS = ("tc16_warpgroup", "tc16_patches", "tc16_rearranged")
+"""Kernels that test_warpgroups.py reaches."""
+
+
 def test_these_calls_reach_every_kernel():
     names = subprocess.run(["nm", "-D", build()], check=True, capture_output=True, text=True).stdout
     there = {
         name
         for name in re.findall(r"\b(\w+)_threads$", names, re.MULTILINE)
         if not name.startswith("hash_") and name != "tc16_blocks"  # of no operator
+        if not name.startswith(OF_WARPGROUPS)
     }
     reached = set()
     random = [(name, *random_call(name, seed)) for name in NAMES for seed in range(2000, 2040)]
