@@ -13,7 +13,7 @@ from .commit.tensor import Array
 from .errors import HashMismatch, InvalidInput
 from .execute import Operators
 from .program import Structure, TensorType
-from .program.modes import USUAL, Exact, Parts, RepopsF32, RoundedF64, Rounding
+from .program.modes import USUAL, Exact, Parts, RepopsF32, RoundedF64, Rounding, Tc16
 from .rounding.step_log import NodeLog
 from .rounding.truth import truth
 
@@ -105,4 +105,11 @@ class _Node:
         return truth(self.structure.name, self.inputs, self.structure.attrs, entries, Rounding.of(self.mode))
 
 
-_RIGHT = Parts({RepopsF32: _Node.on_backend, Exact: _Node.exactly, RoundedF64: _Node.by_log})
+_RIGHT = Parts(
+    {
+        RepopsF32: _Node.on_backend,
+        Exact: _Node.exactly,
+        RoundedF64: _Node.by_log,
+        Tc16: _Node.on_backend,
+    }
+)

@@ -16,6 +16,7 @@ MODE_SUMMARIES = {
     "repops-f32": "a fixed order",
     "exact": "real sums, rounded once",
     "rounded-f64": "binary64 in any order, with rounding logs",
+    "tc16": "as repops-f32; products of bf16 as tensor cores add",
 }
 """Names of the modes, in the order of their table (`program.modes`). NOTE: to show them, a command loads no mode."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from referee_py.program import modes
-from referee_py.program.modes import JUDGED, ArithmeticMode, UnknownMode
+from referee_py.program.modes import MODES, ArithmeticMode, UnknownMode
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (
@@ -25,7 +25,7 @@ PACKAGES = (
     "examples",
 )
 """NOTE: benchmarks and tests name the mode that they measure or test."""
-NAMES = {mode.name for mode in JUDGED}
+NAMES = {mode.name for mode in MODES}
 ONE_MODE = {
     name
     for name, value in vars(modes).items()

@@ -7,7 +7,7 @@ pragma solidity ^0.8.34;
 ///     1                                                repops-f32: every order is fixed, there are no logs
 ///     2                                                exact: sums are real sums, rounded once; there are no logs
 ///     3                                                tc16: as repops-f32, but contractions of bf16 are those of tensor
-///                                                      cores; there are no logs. The court judges it, no job has it yet
+///                                                      cores; there are no logs.
 ///     0x80 | form << 4 | bounds << 3 | (bits - 26)     rounded-f64: results of 26 to 32 bits, with rounding logs
 library Modes {
     uint8 internal constant REPOPS_F32 = 1;
@@ -24,7 +24,7 @@ library Modes {
 
     /// @notice Returns whether a job may have this mode.
     function known(uint8 mode) internal pure returns (bool) {
-        return mode == REPOPS_F32 || mode == EXACT || rounded(mode);
+        return mode == REPOPS_F32 || mode == EXACT || mode == TC16 || rounded(mode);
     }
 
     /// @notice Returns whether records of this mode have rounding logs.

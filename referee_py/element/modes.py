@@ -21,8 +21,8 @@ class SumRule:
 
     rule: Callable[[Case], Chain | None]
     """Returns an element's chain, or None if the element is that of repops-f32 (`rules`)."""
-    sums: Sums | None
-    """State of a sum that the native chain keeps (`native`); None if only `rule` walks the elements that it defines."""
+    sums: Sums
+    """State of a sum that the native chain keeps (`native`)."""
 
 
 OF_MODES = Parts(
@@ -30,6 +30,6 @@ OF_MODES = Parts(
         RepopsF32: SumRule(lambda case: None, Sums.ORDERED),  # noqa: ARG005
         Exact: SumRule(exact_rule, Sums.EXACT),
         RoundedF64: SumRule(rounded_rule, Sums.LOGGED),
-        Tc16: SumRule(tensor_rule, None),
+        Tc16: SumRule(tensor_rule, Sums.TENSOR),
     }
 )

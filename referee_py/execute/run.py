@@ -139,7 +139,7 @@ class Run:
         program.check_tensors(constants, initial)
         self.program = program
         # NOTE: a run can be computed in a mode in which nothing can be staked; `Terms.check` refuses its terms.
-        self.terms = Terms.of(program, steps, strides, mode_byte(backend), unfinished=True)
+        self.terms = Terms.of(program, steps, strides, mode_byte(backend))
         self.latest: Mapping[str, Array] = {}
         if executor is None and metrics:
             executor, self.latest = _measuring(program, constants, backend, hook, metrics)

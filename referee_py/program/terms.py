@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..commit import Tag, digest
 from ..errors import InvalidProgram
-from .modes import USUAL, ArithmeticMode, computed_mode_of, mode_of, mode_or_unknown
+from .modes import USUAL, ArithmeticMode, mode_of, mode_or_unknown
 from .program import Program
 from .skeleton import check_opset
 
@@ -35,22 +35,14 @@ class Terms:
     strides: tuple[int, ...]
 
     @classmethod
-    def of(
-        cls,
-        program: Program,
-        steps: int,
-        strides: Sequence[int],
-        mode: int = USUAL.byte,
-        *,
-        unfinished: bool = False,
-    ) -> Terms:
-        """Return the terms of training this program. Only those of a mere computation may have an ``unfinished`` mode.
+    def of(cls, program: Program, steps: int, strides: Sequence[int], mode: int = USUAL.byte) -> Terms:
+        """Return the terms of training this program.
 
         Raises InvalidProgram for impossible steps or strides, UnknownVersion for an unknown arithmetic mode.
         """
         check_steps(steps)
         check_strides(strides)
-        (computed_mode_of if unfinished else mode_of)(mode)
+        mode_of(mode)
         return cls(
             program.opset,
             mode,

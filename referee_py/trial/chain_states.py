@@ -11,9 +11,11 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
 
+from repops.host.chains import Chain
+
 from ..commit.tensor import Array
 from ..element import Case, rule_of
-from ..element.native import Walk, native_chain
+from ..element.native import native_chain
 from ..errors import Unavailable
 
 KEPT = 4096
@@ -50,7 +52,7 @@ class ChainStates:
         if self.stop():
             raise Unavailable("told to stop in a trial; what was computed is kept while the process lasts")
 
-    def _state(self, chain: Walk, place: int) -> bytes:
+    def _state(self, chain: Chain, place: int) -> bytes:
         spread = -(-chain.length // KEPT)
         done = self._places[bisect_right(self._places, place) - 1]
         state = self._kept[done]

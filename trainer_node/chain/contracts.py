@@ -28,7 +28,7 @@ from eth_utils.crypto import keccak
 from web3 import Web3
 from web3.contract import Contract
 
-from referee_py.program.modes import JUDGED
+from referee_py.program.modes import MODES
 
 from ..errors import ConfigError, WrongChain
 from .abi import Codec, load_artifact
@@ -36,7 +36,7 @@ from .endpoints import endpoints_of
 from .majority import agreed
 from .rpc import guarded
 
-TABLES = tuple(mode.rule_contracts for mode in JUDGED)
+TABLES = tuple(mode.rule_contracts for mode in MODES)
 """The rules of each arithmetic, in the order of Opset1's constructor. Families that several of them share have one
 contract in all of these."""
 RULES = tuple(dict.fromkeys(rule for table in TABLES for rule in table))

@@ -16,7 +16,7 @@ from eth_utils.crypto import keccak
 from repops.opset import OPSET_VERSION, lookup
 from web3 import Web3
 
-from referee_py.program.modes import JUDGED
+from referee_py.program.modes import MODES
 
 from ..errors import ReleaseRefused, Reverted, WrongChain
 from .abi import ContractArtifact, load_artifact
@@ -185,7 +185,7 @@ class Releases:
         self._ours(release, "Examiner", examiner, self._code(examiner))
         opset = self._linked("Examiner", examiner, "OPSET")
         self._ours(release, "Opset1", opset, self._code(opset))
-        for mode in JUDGED:
+        for mode in MODES:
             for operator, name in zip(ONE_OF_EACH, mode.rule_contracts, strict=True):
                 rule = self._linked("Opset1", opset, "rule", lookup(operator).id, mode.byte)
                 self._ours(release, name, rule, self._code(rule))

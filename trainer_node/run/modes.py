@@ -9,7 +9,7 @@ from typing import TypeAlias
 import repops
 
 from referee_py.execute import Backend
-from referee_py.program.modes import USUAL, Exact, Parts, RepopsF32, RoundedF64, Rounding
+from referee_py.program.modes import USUAL, Exact, Parts, RepopsF32, RoundedF64, Rounding, Tc16
 from referee_py.rounding.backend import Evaluator, OnForged, Rounded
 from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.thresholds import Thresholds, fixed
@@ -57,6 +57,7 @@ _COMPUTATIONS = Parts(
         RepopsF32: Computation(_by_kernels),
         Exact: Computation(_by_kernels, repops.SumMode.EXACT),
         RoundedF64: Computation(_with_logs, libraries=("torch",)),
+        Tc16: Computation(_by_kernels, repops.SumMode.TC16),
     }
 )
 

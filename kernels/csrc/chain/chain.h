@@ -10,6 +10,7 @@
 //     chain_lanes.c    sum of f32: lanes and blocks
 //     chain_select.c   operators that compare or wrap: i64 sums, amax, argmax, max_pool2d
 //     chain_exact.c    exact sums, in the modes exact and rounded-f64
+//     chain_tensor.c   contractions of bf16 in the mode tc16
 
 #ifndef REPOPS_CHAIN_H
 #define REPOPS_CHAIN_H
@@ -36,6 +37,7 @@ enum chain_sums {
     SUMS_ORDERED = 0, // repops-f32: rounded sums, in a fixed order
     SUMS_EXACT = 1,   // exact: the exact sum
     SUMS_LOGGED = 2,  // rounded-f64: the exact sum, and what a decision under a log needs
+    SUMS_TENSOR = 3,  // tc16: as ordered, but contractions of bf16 are chains of blocks
 };
 
 // Chain `kind` of an element of an operator's first output, from before step `from` to before step `to`.
@@ -52,12 +54,19 @@ typedef struct {
 #define BLOCK 4096 // items of a sum that are summed separately
 #define CANONICAL_NAN 0x7FC00000u
 
-void chain_terms(const chain *c);   // contractions, every arithmetic
+// Whether sums are real sums, rounded once.
+static inline int sums_exactly(const chain *c) {
+    return c->sums == SUMS_EXACT || c->sums == SUMS_LOGGED;
+}
+
+void chain_terms(const chain *c);   // contractions, every arithmetic but that of blocks
+void chain_tensor(const chain *c);  // contractions of bf16, in blocks
 void chain_lanes(const chain *c);   // sum of f32, ordered
 void chain_select(const chain *c);  // i64 sum, amax, argmax, max_pool2d
 void chain_scatter(const chain *c); // every arithmetic
 void chain_exact_sum(const chain *c);
 int64_t chain_pool_length(const chain *c);
+int chain_has_blocks(const chain *c); // whether chain_tensor walks it
 
 // --------------------------------------------------------------------------------- words of a state
 
@@ -78,6 +87,35 @@ static inline uint32_t canonical_bits(float x) {
 }
 static inline void put_f32(uint8_t *to, float x) {
     put_be(to, 4, canonical_bits(x));
+}
+
+// ------------------------------------------------------------------------------ terms of a contraction
+
+// Term k is, row-major, a digit `outer` and two taps. A tap meets the image where
+//
+//     start + tap * step  is a multiple of `apart`, and the quotient is in [0, size)
+typedef struct {
+    int64_t start, step, apart, size;
+} axis;
+
+typedef struct {
+    const void *data[2];   // of the operand that has the image, and of the other one
+    int narrow;            // both are bf16
+    int64_t image, other;  // places of their first elements
+    loops taps;            // (outer, row, column), in the last three
+    int64_t plane;         // elements of the image per outer digit
+    int64_t other_step[3]; // of the other operand, per digit
+    axis rows, columns;
+} terms;
+
+terms terms_of(const chain *c);
+
+// Return the place that a tap meets, or -1.
+static inline int64_t meets(const axis *a, int64_t tap) {
+    const int64_t at = a->start + tap * a->step;
+    if (at < 0) return -1;
+    if (a->apart == 1) return at < a->size ? at : -1;
+    return at % a->apart == 0 && at / a->apart < a->size ? at / a->apart : -1;
 }
 
 // ------------------------------------------------------------------- elements that are reduced to one

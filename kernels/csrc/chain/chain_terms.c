@@ -7,31 +7,6 @@
 #include "chain.h"
 #include <math.h>
 
-// Term k is, row-major, a digit `outer` and two taps. A tap meets the image where
-//
-//     start + tap * step  is a multiple of `apart`, and the quotient is in [0, size)
-typedef struct {
-    int64_t start, step, apart, size;
-} axis;
-
-typedef struct {
-    const void *data[2];   // of the operand that has the image, and of the other one
-    int narrow;            // both are bf16
-    int64_t image, other;  // places of their first elements
-    loops taps;            // (outer, row, column), in the last three
-    int64_t plane;         // elements of the image per outer digit
-    int64_t other_step[3]; // of the other operand, per digit
-    axis rows, columns;
-} terms;
-
-// Return the place that a tap meets, or -1.
-static inline int64_t meets(const axis *a, int64_t tap) {
-    const int64_t at = a->start + tap * a->step;
-    if (at < 0) return -1;
-    if (a->apart == 1) return at < a->size ? at : -1;
-    return at % a->apart == 0 && at / a->apart < a->size ? at / a->apart : -1;
-}
-
 static terms matmul_terms(const chain *c) {
     const tensor *a = input(c->sig, 0), *b = input(c->sig, 1);
     const int64_t M = a->dim[a->rank - 2], K = a->dim[a->rank - 1], N = b->dim[b->rank - 1];
@@ -149,7 +124,11 @@ static void exact_terms(const chain *c, const terms *t) {
     put_exact(c, &sums);
 }
 
+terms terms_of(const chain *c) {
+    return c->kind == CHAIN_MATMUL ? matmul_terms(c) : conv_terms(c);
+}
+
 void chain_terms(const chain *c) {
-    const terms t = c->kind == CHAIN_MATMUL ? matmul_terms(c) : conv_terms(c);
-    (c->sums == SUMS_ORDERED ? ordered_terms : exact_terms)(c, &t);
+    const terms t = terms_of(c);
+    (sums_exactly(c) ? exact_terms : ordered_terms)(c, &t);
 }

@@ -51,7 +51,7 @@ void chain_scatter(const chain *c) {
     const int64_t row = c->element / width, *idx = c->data[1];
     const float *src = (const float *)c->data[2] + c->element % width,
                 first = ((const float *)c->data[0])[c->element];
-    const int ordered = c->sums == SUMS_ORDERED;
+    const int ordered = !sums_exactly(c);
     exact_sums sums = {0};
     float sum = -0.0f;
     if (ordered)

@@ -10,15 +10,15 @@ static void advance(void *context, int64_t begin, int64_t end) {
     case CHAIN_CONV:
     case CHAIN_INPUT_GRAD:
     case CHAIN_WEIGHT_GRAD:
-        chain_terms(c);
+        (chain_has_blocks(c) ? chain_tensor : chain_terms)(c);
         return;
     case CHAIN_SUM:
         if (c->sig->tensors[0].dtype == I64)
             chain_select(c);
-        else if (c->sums == SUMS_ORDERED)
-            chain_lanes(c);
-        else
+        else if (sums_exactly(c))
             chain_exact_sum(c);
+        else
+            chain_lanes(c);
         return;
     case CHAIN_AMAX:
     case CHAIN_ARGMAX:
@@ -38,12 +38,10 @@ REPOPS_EXPORT void repops_chain(const signature *sig, void *const *data, int kin
     parallel(1, 1, 1, advance, &c); // for its floating-point environment
 }
 
-// Return the number of steps of the chain.
-REPOPS_EXPORT int64_t repops_chain_length(const signature *sig, int kind, int64_t element) {
-    const chain c = {.sig = sig, .kind = kind, .element = element};
-    const tensor *first = input(sig, 0), *second = input(sig, 1);
-    const int64_t *attr = attributes(sig);
-    switch ((enum chain_kind)kind) {
+static int64_t terms_or_items(const chain *c) {
+    const tensor *first = input(c->sig, 0), *second = input(c->sig, 1);
+    const int64_t *attr = attributes(c->sig);
+    switch ((enum chain_kind)c->kind) {
     case CHAIN_MATMUL:
         return first->dim[first->rank - 1];
     case CHAIN_CONV:
@@ -53,13 +51,19 @@ REPOPS_EXPORT int64_t repops_chain_length(const signature *sig, int kind, int64_
     case CHAIN_WEIGHT_GRAD:
         return first->dim[0] * product(first->dim + 2, 2);
     case CHAIN_POOL:
-        return chain_pool_length(&c);
+        return chain_pool_length(c);
     case CHAIN_SCATTER:
         return 1 + elements(second);
     case CHAIN_SUM:
     case CHAIN_AMAX:
     case CHAIN_ARGMAX:
-        return reduction_of(&c).count;
+        return reduction_of(c).count;
     }
     return 0;
+}
+
+// Return the number of steps of the chain.
+REPOPS_EXPORT int64_t repops_chain_length(const signature *sig, int kind, int sums, int64_t element) {
+    const chain c = {.sig = sig, .kind = kind, .sums = sums, .element = element};
+    return (chain_has_blocks(&c) ? 2 : 1) * terms_or_items(&c);
 }

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from ..opset import Attrs, OpError
+from ..opset import BF16, Attrs, OpError
 from ..tensors import Array, check
 from .cpu import signature_words
 from .library import LIBRARY
@@ -24,6 +24,7 @@ KINDS = {**_CONTRACTIONS, "sum": 4, "amax": 5, "argmax": 6, "max_pool2d": 7, "sc
 
 BLOCK, LEVEL_BYTES = 4096, 24
 EXACT_BYTES = 96
+BLOCK_BYTES = 16
 
 
 class Sums(IntEnum):
@@ -35,6 +36,8 @@ class Sums(IntEnum):
     """exact: the exact sum."""
     LOGGED = 2
     """rounded-f64: the exact sum, its magnitude, the number of terms, and of values the smallest."""
+    TENSOR = 3
+    """tc16: as ordered, but contractions of bf16 are chains of blocks."""
 
 
 _advance, _length = LIBRARY.repops_chain, LIBRARY.repops_chain_length
@@ -44,7 +47,7 @@ _advance.argtypes = [
     *(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p),
 ]
 _length.restype = ctypes.c_int64
-_length.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int64]
+_length.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int64]
 
 
 class Chain:
@@ -74,10 +77,11 @@ class Chain:
         self._kind, self._element = KINDS[name], element
         adds = call.inputs[0][0].is_float and name not in ("amax", "argmax", "max_pool2d")
         self._sums = sums if adds else Sums.ORDERED
+        self._narrow = call.inputs[0][0] == BF16
         self._signature = signature_words(call)
         self._inputs = list(inputs)
         self._data = np.array([address_of(array) for array in inputs], dtype=np.uintp).tobytes()
-        self.length: int = _length(self._signature.ctypes.data, self._kind, element)
+        self.length: int = _length(self._signature.ctypes.data, self._kind, self._sums, element)
         self.state_bytes = self._state_bytes(name)
 
     def advance(self, state: bytes, start: int, stop: int) -> bytes:
@@ -101,7 +105,7 @@ class Chain:
         if self._sums is Sums.LOGGED:
             return 2 * EXACT_BYTES + (8 if name in _CONTRACTIONS else 12)
         if name in _CONTRACTIONS:
-            return 8
+            return BLOCK_BYTES if self._sums is Sums.TENSOR and self._narrow else 8
         if name == "sum" and self._inputs[0].dtype == np.float32:
             items, levels = self.length, 1
             while items > BLOCK:

@@ -3,7 +3,7 @@
 arithmetic_mode  what may be asked of any mode, and what holds unless a mode says otherwise
 repops_f32       1: every order is fixed
 exact            2: sums are real sums, rounded once
-tc16             3: contractions of bf16 are chains of tensor-core blocks; not finished
+tc16             3: contractions of bf16 are chains of tensor-core blocks
 rounded_f64      0x80 to 0x9e: sums of binary64 in any order, and logs of how they are rounded
 table            the modes, by byte and by name; the parts that other packages add to them
 
@@ -17,12 +17,9 @@ from .exact import EXACT, Exact
 from .repops_f32 import REPOPS_F32, RepopsF32
 from .rounded_f64 import BF16_BITS, Bounds, Form, RoundedF64, Rounding, check_bits
 from .table import (
-    JUDGED,
     MODES,
-    UNFINISHED,
     USUAL,
     Parts,
-    computed_mode_of,
     mode_named,
     mode_of,
     mode_or_unknown,
@@ -32,13 +29,11 @@ from .tc16 import TC16, Tc16
 __all__ = [
     "BF16_BITS",
     "EXACT",
-    "JUDGED",
     "MAX_BITS",
     "MIN_BITS",
     "MODES",
     "REPOPS_F32",
     "TC16",
-    "UNFINISHED",
     "USUAL",
     "ArithmeticMode",
     "Bounds",
@@ -51,7 +46,6 @@ __all__ = [
     "Tc16",
     "UnknownMode",
     "check_bits",
-    "computed_mode_of",
     "mode_named",
     "mode_of",
     "mode_or_unknown",

@@ -15,18 +15,12 @@ from .tc16 import TC16
 
 Part = TypeVar("Part")
 
-MODES: tuple[ArithmeticMode, ...] = (REPOPS_F32, EXACT, RoundedF64(Rounding()))
-"""The modes that a job can have, each with its usual parameters."""
-UNFINISHED: tuple[ArithmeticMode, ...] = (TC16,)
-"""Modes in which a run can be computed, and judged, but no job. SAFETY: `mode_of` refuses them, by which everything
-refuses that stakes, posts or vouches for a run; no flag names one."""
-JUDGED = (*MODES, *UNFINISHED)
-"""The modes whose elements the court judges, in the order of Opset1's constructor."""
+MODES: tuple[ArithmeticMode, ...] = (REPOPS_F32, EXACT, RoundedF64(Rounding()), TC16)
+"""The modes, each with its usual parameters, in the order of Opset1's constructor."""
 USUAL = REPOPS_F32
 """The mode of a program that asks for no other."""
 
 _BY_BYTE = {mode.byte: mode for usual in MODES for mode in usual.variants()}
-_UNFINISHED = {mode.byte: mode for mode in UNFINISHED}
 _BY_NAME = {mode.name: mode for mode in MODES}
 if [*_BY_NAME] != [*MODE_SUMMARIES]:
     raise TypeError(
@@ -39,18 +33,8 @@ def mode_of(byte: int) -> ArithmeticMode:
     found = _BY_BYTE.get(byte)
     if found is None:
         *first, last = (f"{mode.bytes_in_words} ({mode.name})" for mode in MODES)
-        known = f"this build implements {', '.join(first)} and {last}"
-        if mode := _UNFINISHED.get(byte):
-            raise UnknownVersion(
-                f"arithmetic mode {byte} ({mode.name}) is not finished: nothing can be staked in it; {known}"
-            )
-        raise UnknownVersion(f"arithmetic mode {byte}; {known}")
+        raise UnknownVersion(f"arithmetic mode {byte}; this build implements {', '.join(first)} and {last}")
     return found
-
-
-def computed_mode_of(byte: int) -> ArithmeticMode:
-    """Return the mode of a byte in which a run can be computed, finished or not. Raises UnknownVersion for others."""
-    return _UNFINISHED.get(byte) or mode_of(byte)
 
 
 def mode_or_unknown(byte: int) -> ArithmeticMode:
@@ -69,8 +53,7 @@ def mode_named(name: str) -> ArithmeticMode:
 class Parts(Generic[Part]):
     """Parts that a package adds to each mode, by the class of the mode.
 
-    Raises TypeError where a mode of `MODES` has no part: a package that misses a new mode cannot be imported. A package
-    that computes or judges has parts for those of `UNFINISHED`, too.
+    Raises TypeError where a mode of `MODES` has no part: a package that misses a new mode cannot be imported.
     """
 
     def __init__(self, parts: Mapping[type[ArithmeticMode], Part]) -> None:
@@ -79,8 +62,5 @@ class Parts(Generic[Part]):
         self._parts = dict(parts)
 
     def of(self, byte: int) -> Part:
-        """Return the part of the mode of a byte. Raises UnknownVersion for a byte that no mode has, or none here."""
-        unfinished = _UNFINISHED.get(byte)
-        if unfinished is not None and type(unfinished) in self._parts:
-            return self._parts[type(unfinished)]
+        """Return the part of the mode of a byte. Raises UnknownVersion for a byte that no mode has."""
         return self._parts[type(mode_of(byte))]

@@ -7,7 +7,7 @@ from .arithmetic_mode import ArithmeticMode
 
 class Tc16(ArithmeticMode):
     """As repops-f32 but for contractions of bf16. On a processor, sums near either end of the range take long: data can
-    make a later step slower than the first. NOTE: no job can have it yet (`table.UNFINISHED`)."""
+    make a later step slower than the first."""
 
     name = "tc16"
     rule_contracts = (

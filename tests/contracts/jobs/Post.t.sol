@@ -108,10 +108,10 @@ contract PostTest is Market {
             bool rounded = mode >= 0x80 && mode < 0xA0 && mode % 8 < 7; // 26 to 32 bits
             Terms memory t = terms(1);
             t.program.mode = uint8(mode);
-            if (mode == 1 || mode == 2 || rounded) post(t);
+            if (mode >= 1 && mode <= 3 || rounded) post(t);
             else _refused(t, IReferee.UnknownMode.selector);
         }
-        eq(jobs.jobCount(), 2 + 28, "repops-f32, exact, and rounded-f64 with each of its parameters");
+        eq(jobs.jobCount(), 3 + 28, "repops-f32, exact, tc16, and rounded-f64 with each of its parameters");
     }
 
     function test_aModeWithLogsHasOneSlot() public {

@@ -227,7 +227,7 @@ contract WalkTest is Matches {
     function test_aMatchNeedsTwoRootsAndAKnownProgram() public {
         refuses(IReferee.SameRoots.selector);
         this.openOutside(bytes32(uint256(1)), bytes32(uint256(1)));
-        _served.mode = 3;
+        _served.mode = 4;
         refuses(IReferee.UnknownMode.selector);
         this.openOutside(bytes32(uint256(1)), bytes32(uint256(2)));
         _served.opsetVersion = 2;

@@ -16,11 +16,16 @@ from repops.tensors import canonical
 from referee_py.element import Case, rule_of, states
 from referee_py.element.native import native_chain
 from referee_py.errors import UnknownVersion
+from referee_py.program.modes import TC16
 from referee_py.rounding import Bounds, Rounding
 from tests.referee_py.element.operands import cases_of, reader
+from tests.referee_py.element.tensor_data import KINDS as KINDS_OF_DATA
+from tests.referee_py.element.tensor_data import SPECIAL, products
+from tests.referee_py.trial.narrow import narrow_call
 
-MODES = {"f32": 1, "exact": 2, "rounded": Rounding(32, Bounds.PROVEN).mode}
+MODES = {"f32": 1, "exact": 2, "rounded": Rounding(32, Bounds.PROVEN).mode, "tc16": TC16.byte}
 CALLS = 30
+CONTRACTIONS = ("mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad")
 FEW = 40
 """States of a long chain that are compared, besides the first and the last ones."""
 
@@ -69,6 +74,7 @@ def in_mode(case: Case, mode: int) -> Case:
         )
         for name in KINDS
         for mode in MODES
+        if mode != "tc16"  # NOTE: of f32, as in repops-f32
     ],
 )
 def test_every_state_of_random_calls(name: str, mode: str) -> None:
@@ -91,6 +97,51 @@ def test_some_states_of_long_calls(name: str, mode: str) -> None:
         for case in cases_of(name, inputs, attrs, rng.random(2)):
             if rule_of(case).length(case):
                 sampled(in_mode(case, MODES[mode]), inputs, rng)
+
+
+@pytest.mark.parametrize("name", CONTRACTIONS)
+def test_every_state_of_contractions_of_bf16(name: str) -> None:
+    """In tc16 a state is 16 bytes and a term two steps; special values in a third of the calls."""
+    rng = np.random.default_rng([*name.encode()])
+    for number in range(CALLS):
+        inputs, attrs = narrow_call(name, f"chain/{number}")
+        inputs = [np.asarray(array, order="C").copy() for array in inputs]
+        if number % 3 == 0:
+            for array in inputs:
+                flat = array.reshape(-1).view(np.uint16)
+                flat[rng.random(flat.size) < 0.2] = rng.choice(SPECIAL)
+        for case in cases_of(name, inputs, attrs, rng.random(2)):
+            for mode in MODES.values():
+                agree(in_mode(case, mode), inputs, rng)
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_DATA)
+def test_every_state_of_products_of_each_kind_of_data(kind: str) -> None:
+    for k in (1, 16, 511, 530):
+        case, inputs = products(kind, k)
+        assert agree(case, inputs, np.random.default_rng(k)) == 2 * k
+
+
+@pytest.mark.parametrize("name", CONTRACTIONS)
+def test_states_that_no_chain_reaches_have_the_rule_s_next_one(name: str) -> None:
+    """A party may post any 16 bytes: each step from them is the rule's."""
+    rng = np.random.default_rng([*name.encode(), 1])
+    exponents = (0, 1, 120, 121, 129, 130, 131, 153, 193, 194, 510, 4095, 0xFFFF)
+    for number in range(40):
+        inputs, attrs = narrow_call(name, f"any/{number}")
+        inputs = [np.asarray(array, order="C").copy() for array in inputs]
+        for case in cases_of(name, inputs, attrs, (0.3,)):
+            case = in_mode(case, TC16.byte)
+            rule, chain, read = rule_of(case), native_chain(case, inputs), reader(inputs)
+            for t in rng.integers(0, chain.length, 40).tolist() if chain.length else []:
+                state = bytearray(rng.bytes(16))
+                if rng.random() < 0.7:
+                    state[8:10] = int(rng.choice(exponents)).to_bytes(2, "big")
+                    state[10] = int(rng.choice((0, 0, 1, 2, 4, 6, 0xF8, 0xFF)))
+                if rng.random() < 0.5:
+                    state[4:8] = int(rng.choice(SPECIAL)).to_bytes(2, "big") + rng.bytes(2)
+                after = chain.advance(bytes(state), t, t + 1)
+                assert after == rule.step(case, t, bytes(state), read), (case, t, state.hex())
 
 
 @pytest.mark.parametrize(

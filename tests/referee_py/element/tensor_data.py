@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from referee_py.element import Case
+from referee_py.program.modes import TC16
+
+from .operands import cases_of
 from .tensor_block import INFINITY, NAN, block
 
 U16 = npt.NDArray[np.uint16]
@@ -103,3 +109,12 @@ def special_rows() -> str:
         digits = ("".join(f"{bits:04x}" for bits in side) for side in (a, b))
         lines.append(" ".join((*digits, f"{c:08x}", f"{block(a, b, c):08x}")))
     return "\n".join(lines) + "\n"
+
+
+def products(kind: str, k: int) -> tuple[Case, list[np.ndarray]]:
+    """Return the middle element of a product of such matrices, in tc16, and the matrices."""
+    rng = np.random.default_rng([k, *kind.encode()])
+    inputs = [KINDS[kind](rng, 2 * k).view(ml_dtypes.bfloat16) for _ in "ab"]
+    inputs = [inputs[0].reshape(2, k), inputs[1].reshape(k, 2)]
+    (case,) = cases_of("mm", inputs, {}, (0.6,))
+    return replace(case, mode=TC16.byte), inputs

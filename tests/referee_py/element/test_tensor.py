@@ -18,7 +18,7 @@ from tests.referee_py.trial.narrow import narrow_call
 
 from .operands import bits_of, cases_of, reader
 from .tensor_block import block
-from .tensor_data import KINDS, SPECIAL, SPECIAL_ROWS, recorded, special_rows
+from .tensor_data import KINDS, SPECIAL, SPECIAL_ROWS, products, recorded, special_rows
 from .tensor_reference import execute
 
 CONTRACTIONS = ("mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad")
@@ -54,15 +54,6 @@ def test_blocks_of_any_length_are_the_rule_s(kind: str) -> None:
         wide = int(rng.integers(0, 1 << 32))
         c = (wide, int(KINDS[kind](rng, 1)[0]) << 16, wide & 0x807FFFFF, block(a, b, 0))[rng.integers(0, 4)]
         assert by_steps(a, b, c) == block(a, b, c), (a, b, c)
-
-
-def products(kind: str, k: int) -> tuple[Case, list[np.ndarray]]:
-    """Return the middle element of a product of such matrices, in tc16, and the matrices."""
-    rng = np.random.default_rng([k, *kind.encode()])
-    inputs = [KINDS[kind](rng, 2 * k).view(ml_dtypes.bfloat16) for _ in "ab"]
-    inputs = [inputs[0].reshape(2, k), inputs[1].reshape(k, 2)]
-    (case,) = cases_of("mm", inputs, {}, (0.6,))
-    return replace(case, mode=TC16.byte), inputs
 
 
 @pytest.mark.parametrize("k", LENGTHS)

@@ -12,11 +12,9 @@ from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE
 
 from referee_py.commit.tensor import Array
-from referee_py.errors import UnknownVersion
 from referee_py.execute import Interpreter, Run
 from referee_py.program import Program, SlotSource, TensorDescriptor
 from referee_py.program.modes import TC16
-from trainer_node.run.modes import backend_of
 
 from ..program.tiny import Writer, constant, slot
 
@@ -97,12 +95,3 @@ def test_other_modes_give_other_runs(by_the_reference: tuple[tuple[bytes, ...], 
         checkpoints, terms = computed(repops.backend("cpu", sums))
         assert terms != by_the_reference[1]
         assert checkpoints[1:] != by_the_reference[0][1:]
-
-
-def test_nobody_takes_such_a_run_as_a_job() -> None:
-    program, constants, initial = written()
-    run = Run(program, constants, initial, STEPS, STRIDES, repops.backend("cpu", SumMode.TC16))
-    with pytest.raises(UnknownVersion, match=r"tc16\) is not finished: nothing can be staked in it"):
-        run.terms.check(program)
-    with pytest.raises(UnknownVersion, match=r"tc16\) is not finished"):
-        backend_of("cpu", TC16.byte)

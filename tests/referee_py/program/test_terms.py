@@ -42,19 +42,19 @@ def test_the_program_hash_is_the_one_of_the_protocol() -> None:
 def test_a_job_whose_terms_differ_from_its_program_is_refused(field: str) -> None:
     TERMS.check(PROGRAM)
     value = getattr(TERMS, field)
-    other: Any = bytes(32) if isinstance(value, bytes) else value + 2
+    other: Any = bytes(32) if isinstance(value, bytes) else value + 3
     with pytest.raises((InvalidProgram, UnknownVersion)):
         dataclasses.replace(TERMS, **{field: other}).check(PROGRAM)
 
 
-@pytest.mark.parametrize("mode", [0, 3, 0x7F, 0x87, 0x8F, 0xA0, 0xFF, 256 + 1, -1])
+@pytest.mark.parametrize("mode", [0, 4, 0x7F, 0x87, 0x8F, 0xA0, 0xFF, 256 + 1, -1])
 def test_an_arithmetic_that_is_not_implemented_is_refused(mode: int) -> None:
     with pytest.raises(UnknownVersion, match="arithmetic mode"):
         Terms.of(PROGRAM, 100, (10, 1), mode)
 
 
 def test_the_mode_is_part_of_the_program_hash() -> None:
-    modes = [1, 2, *(Rounding(bits).mode for bits in range(26, 33))]
+    modes = [1, 2, 3, *(Rounding(bits).mode for bits in range(26, 33))]
     terms = [Terms.of(PROGRAM, 100, (10, 1), mode) for mode in modes]
     assert len({found.hash() for found in terms}) == len(modes)
     for found in terms:

@@ -11,11 +11,8 @@ import pytest
 from referee_py.errors import InvalidInput, UnknownVersion
 from referee_py.program.modes import (
     EXACT,
-    JUDGED,
     MODES,
     REPOPS_F32,
-    TC16,
-    UNFINISHED,
     USUAL,
     Bounds,
     Exact,
@@ -25,7 +22,6 @@ from referee_py.program.modes import (
     Rounding,
     Tc16,
     UnknownMode,
-    computed_mode_of,
     mode_named,
     mode_of,
     mode_or_unknown,
@@ -39,6 +35,7 @@ PROGRAM = program()
 KNOWN = {
     1,
     2,
+    3,
     *(0x80 | form << 4 | bounds << 3 | bits for form in (0, 1) for bounds in (0, 1) for bits in range(7)),
 }
 
@@ -55,40 +52,15 @@ def test_other_bytes_are_refused_and_nothing_follows_from_them(byte: int) -> Non
     with pytest.raises(UnknownVersion) as caught:
         mode_of(byte)
     assert str(caught.value) == (
-        f"arithmetic mode {byte}; this build implements 1 (repops-f32), 2 (exact) and 0x80 to 0x9e (rounded-f64)"
+        f"arithmetic mode {byte}; this build implements 1 (repops-f32), 2 (exact), 0x80 to 0x9e "
+        "(rounded-f64) and 3 (tc16)"
     )
     unknown = mode_or_unknown(byte)
     assert unknown.byte == byte
     assert str(byte) in unknown.words
     assert not unknown.follows_logs
     with pytest.raises(UnknownVersion, match=f"mode {byte};"):
-        Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3}).of(byte)
-
-
-def test_an_unfinished_mode_is_computed_and_judged_and_nothing_is_staked_in_it() -> None:
-    assert UNFINISHED == (TC16,)
-    assert (*MODES, TC16) == JUDGED
-    assert computed_mode_of(TC16.byte) == TC16
-    assert [computed_mode_of(mode.byte) for mode in MODES] == list(MODES)
-    refused = r"arithmetic mode 3 \(tc16\) is not finished: nothing can be staked in it"
-    for asked in (mode_of, Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3}).of):
-        with pytest.raises(UnknownVersion, match=refused):
-            asked(TC16.byte)
-    assert Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3, Tc16: 4}).of(TC16.byte) == 4
-    assert isinstance(mode_or_unknown(TC16.byte), UnknownMode)
-    with pytest.raises(KeyError):
-        mode_named(TC16.name)
-    with pytest.raises(UnknownVersion, match="arithmetic mode 4"):
-        computed_mode_of(4)
-
-
-def test_terms_in_an_unfinished_mode_are_refused() -> None:
-    """A run has such terms; whoever posts a job, stakes in one or takes one asks `check`."""
-    refused = r"arithmetic mode 3 \(tc16\) is not finished"
-    with pytest.raises(UnknownVersion, match=refused):
-        Terms.of(PROGRAM, 1, [1], TC16.byte)
-    with pytest.raises(UnknownVersion, match=refused):
-        Terms.of(PROGRAM, 1, [1], TC16.byte, unfinished=True).check(PROGRAM)
+        Parts({RepopsF32: 1, Exact: 2, RoundedF64: 3, Tc16: 4}).of(byte)
 
 
 def test_terms_with_a_stranger_s_byte_can_be_asked() -> None:
@@ -108,12 +80,13 @@ def test_what_follows_from_each_mode() -> None:
         assert (
             mode.many_trainers == mode.watchable == mode.same_everywhere == mode.runs_as_judged == (not logs)
         )
-        assert mode.data_slows_sums == (byte == 2)
+        assert mode.data_slows_sums == (byte in (2, 3))
         assert mode.honest_may_lose == (logs and bool(byte & 8))
     assert [mode.words for mode in MODES] == [
         "repops-f32",
         "exact",
         "rounded-f64, 32 bits, proven bounds, sparse logs",
+        "tc16",
     ]
 
 
@@ -126,28 +99,30 @@ def test_modes_are_equal_by_their_bytes() -> None:
 
 
 def test_a_package_without_a_part_for_a_mode_is_refused() -> None:
-    with pytest.raises(TypeError, match="no part for exact, rounded-f64"):
+    with pytest.raises(TypeError, match="no part for exact, rounded-f64, tc16"):
         Parts({RepopsF32: 1})
 
 
-FOURTH = """
+ANOTHER = """
 import importlib, sys, traceback
 from referee_py.program.modes import ArithmeticMode, table
 
-class Fourth(ArithmeticMode):
-    name, rule_contracts, byte = "fourth", ("",) * 10, 3
+class Another(ArithmeticMode):
+    name, rule_contracts, byte = "another", ("",) * 10, 4
 
-table.MODES = (*table.MODES, Fourth())
+table.MODES = (*table.MODES, Another())
 try:
     importlib.import_module(sys.argv[1])
 except TypeError as error:
-    assert str(error) == "no part for fourth; add one", error
+    assert str(error) == "no part for another; add one", error
     print(traceback.extract_tb(error.__traceback__)[-2].filename)
 """
 
 
 @pytest.mark.parametrize("path", mappings())
-def test_with_a_fourth_mode_each_mapping_says_that_it_lacks_it(path: str) -> None:
+def test_with_another_mode_each_mapping_says_that_it_lacks_it(path: str) -> None:
     module = path.removesuffix(".py").replace("/", ".")
-    done = subprocess.run([sys.executable, "-c", FOURTH, module], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", ANOTHER, module], capture_output=True, text=True, check=False
+    )
     assert done.stdout.strip() == str(ROOT / path), done.stderr
