@@ -8,14 +8,14 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from repops.host import cpu, exact
+from repops.host import cpu, exact, tensor_core
 from repops.opset import F32
 from repops.tensors import Array, canonical
 
 from referee_py.commit import NO_LOG, Record, tensor_hash
 from referee_py.commit.tensor import typed_hash
 from referee_py.program import Kind, Operand, SlotSource, Structure, TensorType, validate
-from referee_py.program.modes import EXACT, REPOPS_F32, mode_or_unknown
+from referee_py.program.modes import EXACT, REPOPS_F32, TC16, mode_or_unknown
 from referee_py.program.skeleton import Skeleton
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import log_digest
@@ -56,6 +56,8 @@ class CaseGraph(RealGraph):
             # NOTE: by kernels, since the readable reference visits all taps of a window, even outside the plane.
             if self.mode == REPOPS_F32.byte:
                 results = cpu.execute(structure.name, arrays, structure.attrs)
+            elif self.mode == TC16.byte:
+                results = tensor_core.execute(structure.name, arrays, structure.attrs)
             elif self.mode == EXACT.byte:
                 results = exact.execute(structure.name, arrays, structure.attrs)
             else:

@@ -17,7 +17,7 @@ from repops.tensors import Array
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
-from referee_py.program.modes import EXACT, REPOPS_F32, Bounds, Rounding
+from referee_py.program.modes import EXACT, REPOPS_F32, TC16, Bounds, Rounding
 from referee_py.program.playable import MAX_BYTES, MAX_GAS
 from tests.conftest import Anvil
 from tests.referee_py.game.chain import ANVIL_OPTIONS as GAME_OPTIONS
@@ -34,7 +34,12 @@ from .trials import Style
 
 NAMES = [op.name for op in OPS]
 ROUNDED = [Rounding(bits, bounds).mode for bits in (26, 29, 32) for bounds in Bounds]
-KINDS = {"repops-f32": [REPOPS_F32.byte], "exact": [EXACT.byte], "rounded-f64": ROUNDED}
+KINDS = {
+    "repops-f32": [REPOPS_F32.byte],
+    "exact": [EXACT.byte],
+    "tc16": [TC16.byte],
+    "rounded-f64": ROUNDED,
+}
 MODES = [mode for modes in KINDS.values() for mode in modes]
 STYLES = (Style.SOLVER, Style.SOLVER, Style.GARBAGE, Style.GARBAGE, Style.SHOWS, Style.MUTE)
 LIES = ("input", "structure", "log", "arity", "step padding", "run padding", "checkpoint", "bogus refine")

@@ -2,8 +2,8 @@
 
 SAFETY: a trainer that joins risks its stake if it is not done before training ends, or does not answer in a dispute
 before its clock runs out. A client may post a program whose step takes an hour, strides that make every refinement a
-second training, or an element whose chain is long (`trial_cost`). In the mode exact it may choose data that keep the
-sums of the first step easy and make those of a later one hard: see `slower`.
+second training, or an element whose chain is long (`trial_cost`). In the modes exact and tc16 it may choose data that
+keep the sums of the first step easy and make those of a later one hard: see `slower`.
 
 SAFETY: one outlier decides nothing, or a machine that was busy for a minute would leave a lie unchecked. A step counts
 as disturbed if it took much longer than the processors that this process had for it; then it is measured again. What
@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import repops
-from repops.host.exact import NANOSECONDS_A_TERM
 from repops.opset import Arithmetic
 
 from referee_py.errors import InvalidProgram, Unavailable
@@ -30,6 +29,7 @@ from referee_py.program.modes import mode_of
 from referee_py.program.terms import Terms
 from referee_py.rounding.backend import Rounded
 
+from .modes import HardSums, hard_sums_of
 from .package import Package
 from .right_cost import Right, RightCost
 from .trial_cost import Sampler, TrialCost, longest_chain
@@ -45,7 +45,7 @@ RATES = {"cpu": 5e11, "reference": 5e11}
 """Operations a second of a thread of the processor, by the backend's name: more than any reaches, two for each
 multiply-add of 32 lanes at 5 GHz, and half as much again."""
 SURE_RATE = {True: 1e8, False: 1e9}
-"""Operations a second that any machine reaches; True for the mode exact, whose sums the client's data make slow."""
+"""Operations a second that any machine reaches; True for modes whose sums the client's data can make slow."""
 GPU_RATE = 2e14
 """Operations a second of any other device: more than any GPU reaches in single precision."""
 SHORT_SUM = 64
@@ -86,9 +86,17 @@ def check_operators(program: Program, limit_s: float, rate: float) -> None:
 
 def rate_of(backend: Backend) -> float:
     """Return the operations a second that a backend stays below on this machine."""
+    return GPU_RATE if on_gpu(backend) else RATES[_kernels(backend)] * repops.get_num_threads()
+
+
+def on_gpu(backend: Backend) -> bool:
+    """Return whether a backend computes on another device than the processor."""
+    return _kernels(backend) not in RATES
+
+
+def _kernels(backend: Backend) -> str:
     device = getattr(backend, "device", None)
-    name = "cpu" if backend.name == Rounded.name and device is None else backend.name
-    return RATES[name] * repops.get_num_threads() if name in RATES else GPU_RATE
+    return "cpu" if backend.name == Rounded.name and device is None else backend.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +110,17 @@ class CostEstimate:
     """Factor by which data may make a step slower than the first one; above 1 only where data slow sums."""
     right_s: float = 0.0
     """Seconds in which the processor executes the slowest operator before an appeal, where runs compute otherwise."""
+    right_worst: float = 1.0
+    """The factor of `right_s`: a GPU may be as quick with any data where the processor is not."""
 
     def slower(self, factor: float) -> CostEstimate:
         """Return the estimate if later steps may take that much longer, but not more than the worst data make them."""
         times = min(factor, self.worst)
         added = (times - 1) * self.step_s
         step_s, commit_s = self.step_s + added, self.commit_s + added
-        return replace(self, step_s=step_s, commit_s=commit_s, right_s=times * self.right_s)
+        return replace(
+            self, step_s=step_s, commit_s=commit_s, right_s=min(factor, self.right_worst) * self.right_s
+        )
 
     def least(self, other: CostEstimate) -> CostEstimate:
         """Return the lower of two measurements of the same job: nothing makes a step quicker than it is."""
@@ -195,33 +207,32 @@ def measure(
         spent = clock() - began
         if spent > TOO_BUSY * limit_s or (spent > SHORT_S and not disturbed):
             break
-    worst = 1.0
-    if terms.arithmetic.data_slows_sums:
-        worst += hardest_s(package.program, terms.mode) / fastest[False]
+    hard = hard_sums_of(terms.mode)
+    added = [] if hard is None else hardest_s(package.program, terms.mode, hard)
+    slows = hard is not None and (hard.on_devices or not on_gpu(backend))
+    worst = 1.0 + (sum(added) / fastest[False] if slows else 0.0)
     right_s = 0.0
     if right is not None:
         judged = RightCost(package.program, terms.mode, right, stop, clock)
         Interpreter(package.program, package.constants, backend, judged).step(run.initial(), False)
         right_s = judged.seconds()
-    return CostEstimate(fastest[False], fastest[True], sampler.cost(), worst, right_s)
+    right_worst = 1.0 + max(added, default=0.0) / right_s if right_s else 1.0
+    return CostEstimate(fastest[False], fastest[True], sampler.cost(), worst, right_s, right_worst)
 
 
-def hardest_s(program: Program, mode: int) -> float:
-    """Return the seconds that the sums of one step take at most besides the usual, in a mode that adds exactly, on all
-    cores.
-
-    That is if each element has to be summed without rounding: terms that cancel, in every sum.
-    """
-    seconds = 0.0
+def hardest_s(program: Program, mode: int, hard: HardSums) -> list[float]:
+    """Return, for each node whose sums data can make slow, the seconds that they take at most besides the usual, on all
+    cores: if every element of every step is of the slowest kind."""
+    seconds = []
     for node in program.nodes:
         types = [program.type_of(operand) for operand in node.inputs]
-        if node.row.arithmetic is Arithmetic.SUM and types[0].dtype.is_float:
+        if node.row.arithmetic is Arithmetic.SUM and types[0].dtype in hard.dtypes:
             sums = node.outputs[0].count
-            terms = (longest_chain(node, types, mode) + SHORT_SUM) * sums
+            steps = (longest_chain(node, types, mode) + SHORT_SUM) * sums
             # NOTE: few sums are not spread over cores, and what is found out for a column is for one element then.
             alone = 2 if sums < MANY_SUMS else 1
             threads = min(repops.get_num_threads(), max(1, sums // MANY_SUMS))
-            seconds += alone * terms * NANOSECONDS_A_TERM * 1e-9 / threads
+            seconds.append(alone * steps * hard.step_s / threads)
     return seconds
 
 

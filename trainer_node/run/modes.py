@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import repops
+from repops.host import exact, tensor_core
+from repops.opset import BF16, F32, Dtype
 
 from referee_py.execute import Backend
 from referee_py.program.modes import USUAL, Exact, Parts, RepopsF32, RoundedF64, Rounding, Tc16
@@ -41,6 +43,18 @@ def _with_logs(mode: int, means: Means, logs: LogSource | None) -> Backend:
 
 
 @dataclass(frozen=True, slots=True)
+class HardSums:
+    """Sums that data can make slow, and what they take at most."""
+
+    dtypes: tuple[Dtype, ...]
+    """Dtypes of their operands."""
+    step_s: float
+    """Seconds of one core, for each step of the chain as which the sum is judged."""
+    on_devices: bool
+    """True if data make them slow on a GPU, too; the processor's seconds bound it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Computation:
     """Computation of a mode."""
 
@@ -50,14 +64,25 @@ class Computation:
     """The mode of its kernels."""
     libraries: tuple[str, ...] = ()
     """The distributions whose sums it uses beside our kernels."""
+    hard_sums: HardSums | None = None
+    """The sums that data can make slow, in the modes in which they can (`data_slows_sums`)."""
 
 
 _COMPUTATIONS = Parts(
     {
         RepopsF32: Computation(_by_kernels),
-        Exact: Computation(_by_kernels, repops.SumMode.EXACT),
+        Exact: Computation(
+            _by_kernels,
+            repops.SumMode.EXACT,
+            hard_sums=HardSums((F32, BF16), exact.NANOSECONDS_A_TERM * 1e-9, on_devices=True),
+        ),
         RoundedF64: Computation(_with_logs, libraries=("torch",)),
-        Tc16: Computation(_by_kernels, repops.SumMode.TC16),
+        Tc16: Computation(
+            _by_kernels,
+            repops.SumMode.TC16,
+            # NOTE: a term is two steps of its chain.
+            hard_sums=HardSums((BF16,), tensor_core.NANOSECONDS_A_TERM * 1e-9 / 2, on_devices=False),
+        ),
     }
 )
 
@@ -80,6 +105,11 @@ def backend_here(mode: int, device: str, evaluator: str, logs: LogSource | None 
     """Return the backend of a run on a device of this machine; ``evaluator`` is a name. Raises as `evaluator_of`."""
     means = Means(lambda mode: backend_of(device, mode), lambda: evaluator_of(evaluator, device))
     return run_backend(mode, means, logs)
+
+
+def hard_sums_of(mode: int) -> HardSums | None:
+    """Return the sums that data can make slow in a mode. Raises UnknownVersion for an unknown mode."""
+    return _COMPUTATIONS.of(mode).hard_sums
 
 
 def libraries_of(mode: int) -> tuple[str, ...]:

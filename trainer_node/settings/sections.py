@@ -39,8 +39,8 @@ class Limits(BaseModel):
     log_bytes: int = Field(default=16 << 30, ge=1 << 20)
     """Disk space for the rounding logs of one run."""
     exact_slowdown: float = Field(default=4.0, ge=1)
-    """Factor by which later steps of a job in the mode exact may take longer than the first one: time is kept for that.
-    A client that chooses the data can make them some hundred times slower (log event `job.measured`)."""
+    """Factor by which later steps of a job in the modes exact and tc16 may take longer than the first one: time is kept
+    for that. A client that chooses the data can make them some hundred times slower (log event `job.measured`)."""
     rpc_bytes: int = Field(default=32 << 20, ge=1 << 16, le=1 << 32)
     rpc_timeout_s: float = Field(default=10.0, gt=0, le=600)
     log_range: int = Field(default=10_000, ge=1)

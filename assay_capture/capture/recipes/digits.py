@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
+import torch
 from torch import nn
 
 from referee_py.commit.tensor import Array
@@ -36,6 +38,13 @@ def digits_mlp(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Recipe:
     """Layers 64-128-10, SGD with momentum."""
     module = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
     return _digits("digits-mlp", module, SGD(lr=0.1, momentum=0.9), (steps, batch_size, seed))
+
+
+def digits_mlp_bf16(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Recipe:
+    """`digits_mlp` without biases, as inside torch.autocast(dtype=torch.bfloat16): weights are f32, products bf16."""
+    module = nn.Sequential(nn.Linear(64, 128, bias=False), nn.ReLU(), nn.Linear(128, 10, bias=False))
+    recipe = _digits("digits-mlp-bf16", module, SGD(lr=0.1, momentum=0.9), (steps, batch_size, seed))
+    return replace(recipe, autocast=torch.bfloat16)
 
 
 def digits_mlp_adam(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Recipe:

@@ -17,6 +17,7 @@ from . import digits, models
 BUILTIN: dict[str, Callable[..., Recipe]] = {
     "digits-mlp": digits.digits_mlp,
     "digits-mlp-adam": digits.digits_mlp_adam,
+    "digits-mlp-bf16": digits.digits_mlp_bf16,
     "digits-cnn": digits.digits_cnn,
     "logistic": models.logistic,
     "vgg11": models.vgg11,

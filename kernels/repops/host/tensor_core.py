@@ -21,6 +21,10 @@ from .library import LIBRARY
 
 TERMS = 16
 """Products of a block."""
+NANOSECONDS_A_TERM = 24.0
+"""Highest cost of a term of a contraction of bf16 on one core, where the operands are chosen so that no block is of the
+quick kind: 7 to 9 measured on a quiet core, by each instruction set (products below the normal range). A limit of
+effort must allow for it. A GPU's tensor cores take the same time for any data."""
 
 
 def execute(

@@ -63,6 +63,7 @@ def test_program_and_run_do_not_depend_on_process_hash_seed_threads_or_vector_wi
 NODES = {
     "digits-mlp": 70,
     "digits-mlp-adam": 120,
+    "digits-mlp-bf16": 80,
     "digits-cnn": 160,
     "logistic": 40,
     "resnet-tiny": 760,
