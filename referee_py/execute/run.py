@@ -138,7 +138,6 @@ class Run:
     ) -> None:
         program.check_tensors(constants, initial)
         self.program = program
-        # NOTE: a run can be computed in a mode in which nothing can be staked; `Terms.check` refuses its terms.
         self.terms = Terms.of(program, steps, strides, mode_byte(backend))
         self.latest: Mapping[str, Array] = {}
         if executor is None and metrics:
