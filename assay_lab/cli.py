@@ -63,6 +63,7 @@ def demo(
     ] = Path(".build/demo"),
 ) -> None:
     """Start a chain, deploy, train, cheat, dispute, and check that the truth has won."""
+    from referee_py.program.modes import USUAL, mode_of
     from trainer_node.local.bundle import Bundle
     from trainer_node.storage.made_folders import check as check_folder
     from trainer_node.storage.made_folders import removed
@@ -83,8 +84,9 @@ def demo(
         raise typer.BadParameter(f"--explorer shows one demonstration; choose a fault in place of {ALL}")
     check_folder(folder / NETWORK, BY)
     strides = MANY if chosen is Scenario.SAMPLING else STRIDES
-    name = f"digits-{steps}-{strides[0]}"
-    program = Bundle.read(bundle) if bundle else digits(folder / name, steps, strides)
+    narrow = mode_of(mode.over(USUAL.byte)).for_bf16
+    source = bundle or digits(folder, steps, strides, bf16=narrow)
+    program = Bundle.read(source)
     program = program.with_mode(mode.over(program.terms.mode))
     if chosen is None:
         chosen = Scenario.TRAINERS if program.terms.arithmetic.many_trainers else Scenario.LONE_LIAR
@@ -101,7 +103,7 @@ def demo(
     for lie in lies:
         if len(lies) > 1:
             out.rule(f"[bold]{lie}")
-        shown = (bundle or folder / name) if explorer else None
+        shown = source if explorer else None
         results[lie] = play(
             chosen, Lie(lie, step, fault_node), program, folder, court_only=court_only, explorer=shown
         )

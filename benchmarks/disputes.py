@@ -7,6 +7,7 @@ from pathlib import Path
 
 from assay_lab.demo import Scenario, digits, middle, play
 from assay_lab.faults import Fault, Lie, fits
+from trainer_node.local.bundle import Bundle
 
 from .report import ROOT, Table
 
@@ -18,7 +19,7 @@ def measure(folder: Path) -> Table:
     """Play every lie of repops-f32 on a local chain. Raise RuntimeError if a dispute has the wrong outcome."""
     columns = ["lie", "decided by", "step", "operator", "transactions", "gas", "seconds, job and all"]
     table = Table("disputes", columns)
-    bundle = digits(folder / f"digits-{STEPS}", STEPS)
+    bundle = Bundle.read(digits(folder, STEPS))
     for lie in Fault:
         if lie is Fault.NONE or not fits(lie, bundle.terms.arithmetic):
             continue

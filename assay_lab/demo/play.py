@@ -37,7 +37,8 @@ from .operator import explainer
 from .roles import Role, roles
 from .truth import Truth
 
-RECIPE = "digits-mlp"
+RECIPES = {False: "digits-mlp", True: "digits-mlp-bf16"}
+"""The recipe of the demonstration; True: of one in a mode for bf16."""
 STRIDES = (100, 10, 1)
 MANY = (10, 1)
 """Strides of the scenario about samples, which needs many intervals to draw from."""
@@ -165,18 +166,20 @@ def _fetched(network: Network, name: str) -> int:
     return sum(event["bytes"] for event in network.events(name) if event.get("event") == "artifacts.fetched")
 
 
-def digits(folder: Path, steps: int, strides: tuple[int, ...] = STRIDES) -> Bundle:
-    """Return the program of the demonstration, with those strides that are shorter than the run. It is captured once,
-    in a separate process."""
+def digits(parent: Path, steps: int, strides: tuple[int, ...] = STRIDES, *, bf16: bool = False) -> Path:
+    """Return the folder, in ``parent``, of the program of the demonstration, with those strides that are shorter than
+    the run. It is captured once, in a separate process; with ``bf16``, as inside autocast."""
+    recipe = RECIPES[bf16]
+    folder = parent / f"{recipe}-{steps}-{strides[0]}"
     if not (folder / "job.json").exists():
         with out.status("capturing the training step from PyTorch"):
-            command = [sys.executable, "-m", "trainer_node.cli", "program", "build", RECIPE, str(folder)]
+            command = [sys.executable, "-m", "trainer_node.cli", "program", "build", recipe, str(folder)]
             command += ["--steps", str(steps)]
             command += ["--strides", ",".join(str(stride) for stride in strides if stride < steps)]
             status, told = output_of(command)
         if status:
             raise AssayError(f"`assay program build` has failed: {told.strip()[-2000:]}")
-    return Bundle.read(folder)
+    return folder
 
 
 @dataclass(frozen=True)

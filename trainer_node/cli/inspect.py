@@ -119,12 +119,30 @@ def show_summary(opened: Opened) -> None:
     if bundle is not None:
         rows |= {"steps": bundle.terms.steps, "strides": ", ".join(map(str, bundle.terms.strides))}
         rows["arithmetic"] = mode_words(bundle.terms.mode)
+        rows |= {"advice": advice} if (advice := advice_on(bundle)) else {}
     rows["opset"] = graph.opset
     if bundle is not None:
         rows["metrics"] = ", ".join(printable(name) for name in sorted(opened.names.metrics)) or "none"
         rows |= {"checked": printable(str(checked))} if (checked := bundle.labels.get("checked")) else {}
     title = f"{printable(bundle.name)}  {opened.path}" if bundle is not None else str(opened.path)
     show_rows(title, rows)
+
+
+def advice_on(bundle: Bundle) -> str | None:
+    """Return the advice on a bundle's mode, or None if another would change nothing."""
+    from repops.opset import BF16, Arithmetic
+
+    from referee_py.program.modes import MODES, USUAL
+
+    sums = [node for node in bundle.program.nodes if node.row.arithmetic is Arithmetic.SUM]
+    # NOTE: of the operators that add, only contractions take bf16.
+    products = sum(bundle.program.type_of(node.inputs[0]).dtype == BF16 for node in sums)
+    chosen, narrow = bundle.terms.arithmetic, next(mode for mode in MODES if mode.for_bf16)
+    if products and not chosen.for_bf16:
+        return f"{products} products of bf16, which tensor cores compute with --mode {narrow.name}"
+    if not products and chosen.for_bf16:
+        return f"no products of bf16, so {narrow.name} is {USUAL.name}; autocast to bf16 makes them"
+    return None
 
 
 def stats_command(

@@ -67,8 +67,8 @@ class Equipment:
     ``replay`` is the class of a job's run. ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the
     bytes of a followed run's logs on disk. ``exact_slowdown`` is the factor of time for later steps whose sums data can
     make slow. ``alike``: runs without rounding logs compute on the processor, as operators are judged. ``thresholds``
-    are for a trainer's dense logs. ``board`` gets reports about the run in progress, ``problems`` what has failed; ``keeper``
-    keeps room on the disk, ``clock`` time.
+    are for a trainer's dense logs. ``board`` gets reports about the run in progress, ``problems`` what has failed;
+    ``keeper`` keeps room on the disk, ``clock`` time.
     """
 
     fetcher: Fetcher

@@ -28,6 +28,9 @@ class ArithmeticMode(ABC):
     """True if operators are evaluated in binary64, which takes memory for operands, result and radius."""
     data_slows_sums: ClassVar[bool] = False
     """True if data can make sums take longer than those of the first step, by which a job is measured."""
+    for_bf16: ClassVar[bool] = False
+    """True if it is repops-f32 but for contractions of bf16, which tensor cores compute in it. A program without any
+    has the same results in both; one with them is quicker on a GPU."""
     runs_as_judged: ClassVar[bool] = True
     """True if a run on the processor executes an operator in the way in which it is judged."""
 

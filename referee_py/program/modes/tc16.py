@@ -15,6 +15,7 @@ class Tc16(ArithmeticMode):
         *("TensorContractions", "Pooling", "Rows", "Layout", "Sources"),
     )
     data_slows_sums = True
+    for_bf16 = True
 
     @property
     def byte(self) -> int:

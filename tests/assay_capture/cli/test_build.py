@@ -42,3 +42,18 @@ def test_a_group_of_the_node_stays_as_it_is() -> None:
 def test_the_exporter_of_the_command_line_is_ours() -> None:
     found: extensions.Exporter = export
     assert extensions.exporter() is found
+
+
+def test_a_program_is_shown_with_the_mode_that_its_products_are_for(assay: Assay, tmp_path: Path) -> None:
+    """Products of bf16 are for tc16, which changes nothing in a program without any."""
+    for recipe, mode, advice in (
+        ("digits-mlp-bf16", "repops-f32", "5 products of bf16, which tensor cores compute with --mode tc16"),
+        ("digits-mlp-bf16", "tc16", None),
+        ("digits-mlp", "tc16", "no products of bf16, so tc16 is repops-f32; autocast to bf16 makes them"),
+        ("digits-mlp", "repops-f32", None),
+    ):
+        code, output, _ = assay(
+            *("program", "build", recipe, tmp_path / recipe, "--steps", "3", "--mode", mode)
+        )
+        lines = [line.split("advice")[1].strip() for line in output.splitlines() if "  advice " in line]
+        assert (code, lines) == (0, [advice] if advice else [])

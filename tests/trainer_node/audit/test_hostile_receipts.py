@@ -229,7 +229,7 @@ HOSTILE: dict[str, tuple[Callable[[Signed], bytes], str]] = {
     "verdict": (_changed(R + "verdict", "UNCHECKED"), "verdict"),
     "verdict in lower case": (_changed(R + "verdict", "match"), "verdict"),
     "a match with a place": (_changed(R + "step", 3), "MATCH"),
-    "mode": (_changed(R + "mode", 3), "mode"),
+    "mode": (_changed(R + "mode", 4), "mode"),
     "device": (_changed(R + "device", "\x1b[31m"), "device"),
     "kernels": (_changed(R + "kernels", "ab"), "kernels"),
     "hash in capitals": (_changed(R + "program", "AB" * 32), "program"),

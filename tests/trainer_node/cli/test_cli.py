@@ -311,7 +311,8 @@ def test_a_demonstration_that_succeeds_leaves_no_keys(
         return SimpleNamespace(just=just)
 
     monkeypatch.setattr("assay_lab.demo.play", play)
-    monkeypatch.setattr("assay_lab.demo.digits", lambda *_: bundle)
+    monkeypatch.setattr("assay_lab.demo.digits", lambda *_, **__: tmp_path)
+    monkeypatch.setattr("trainer_node.local.bundle.Bundle.read", lambda _: bundle)
     code, _, _ = assay("demo", "--folder", "demo")
     assert (code, (tmp_path / "demo" / NETWORK).exists()) == (0 if just else 1, not just)
 
