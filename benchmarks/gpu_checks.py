@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from repops import selftest
 from repops.backends import Backend, backend
+from repops.block_data import DRAWERS, KINDS, drawn, factors
 from repops.calls import random_call
 from repops.host import cpu
 from repops.opset import OPS
@@ -21,7 +22,6 @@ from repops.sums import SumMode
 from repops.tensors import Array, canonical, spec_of
 
 from tests.kernels.cuda.calls import every_call, hard_products, normal, of_bf16, rounded
-from tests.kernels.tensor_core_cases import DRAWERS, KINDS, drawn, factors
 
 Call = tuple[str, list[Array], dict[str, Any]]
 

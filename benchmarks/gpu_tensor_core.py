@@ -11,12 +11,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from repops.opset import BF16
-from repops.reference.tensor_core import TERMS, block
+from repops.block_data import DRAWERS, drawn
+from repops.cuda.errors import RuleBroken
 from repops.sums import SumMode
-from repops.tensors import NUMPY_DTYPE, Array, canonical
-
-from tests.kernels.tensor_core_cases import DRAWERS, drawn
 
 from .gpu_checks import Call, Differs
 from .gpu_timings import CONVOLUTIONS, GPT2, GPT2_GRADIENTS, Case, bound
@@ -25,44 +22,14 @@ EACH = 1 << 15
 """Blocks of each kind of data: 600,000 in all."""
 
 
-def blocks_of(kind: str, count: int) -> tuple[Array, Array, Array]:
-    """Return factors (bits of bf16) and accumulators (bits of binary32) of blocks.
+def blocks_keep_the_rule() -> int:
+    """Compare EACH blocks, and a product, of every kind of data with the rule. Return how many; raise Differs."""
+    from repops.cuda import rule
 
-    An eighth of the accumulators is +0, as at the beginning of a chunk, an eighth has any bits; the others are near the
-    products, or a few binades away.
-    """
-    rng = np.random.default_rng(list(DRAWERS).index(kind))
-    a, b = (drawn(rng, kind, (count, TERMS)).view(np.uint16) for _ in "ab")
-    with np.errstate(all="ignore"):
-        wide = [x.view(NUMPY_DTYPE[BF16]).astype(np.float32) for x in (a, b)]
-        near = wide[0][:, 0] * wide[1][:, 0] * np.exp2(rng.integers(-30, 31, count)).astype(np.float32)
-    signed = np.where(rng.random(count) < 0.5, -near, near)
-    close = signed.view(np.uint32) ^ rng.integers(0, 64, count).astype(np.uint32)
-    way = rng.integers(0, 8, count)
-    any_bits = rng.integers(0, 1 << 32, count, dtype=np.uint32)
-    return a, b, np.select([way == 0, way == 1], [np.uint32(0), any_bits], close).astype(np.uint32)
-
-
-def blocks_keep_the_rule(each: int | None = None) -> int:
-    """Compare ``each`` (EACH) blocks of every kind of data with the rule. Return how many; raise Differs."""
-    each = EACH if each is None else each
-    from repops.cuda import executor
-
-    wrong: dict[str, list[str]] = {}
-    for kind in DRAWERS:
-        a, b, c = blocks_of(kind, each)
-        left, right = (executor.put(x.view(NUMPY_DTYPE[BF16])) for x in (a, b))
-        found = executor.get(executor.blocks(left, right, executor.put(c.view(np.float32))))
-        got = canonical(found).view(np.uint32)
-        want = block(a, b, c)
-        places = np.flatnonzero(got != want)
-        for at in places[:1]:
-            factors = f"a {a[at].tobytes().hex()} b {b[at].tobytes().hex()} c {c[at]:08x}"
-            text = f"{kind}: {places.size} of {each} blocks break the rule, the first: {factors}: {got[at]:08x}, "
-            wrong.setdefault("blocks", []).append(f"{text}the rule gives {want[at]:08x}")
-    if wrong:
-        raise Differs(wrong)
-    return each * len(DRAWERS)
+    try:
+        return rule.check(EACH)
+    except RuleBroken as error:
+        raise Differs({"blocks": str(error).splitlines()}) from error
 
 
 def calls_of_warpgroups() -> Iterator[Call]:

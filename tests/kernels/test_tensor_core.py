@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from repops import reference
+from repops.block_data import DRAWERS, KINDS, drawn, factors, of_bits, rounded
 from repops.calls import random_call
 from repops.host import cpu, tensor_core
 from repops.host.environment import Standard
@@ -16,8 +17,6 @@ from repops.opset import BF16, F32, DtypeError
 from repops.reference.tensor_core import TERMS, in_binary32, padded
 from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE, canonical
-
-from .tensor_core_cases import DRAWERS, KINDS, drawn, factors, of_bits, rounded
 
 TYPE = NUMPY_DTYPE[BF16]
 OPERATORS = ("mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from repops.block_data import CANCELLING, DRAWERS, KINDS, drawn, factors
 from repops.host import tensor_core
 from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.reference.tensor_core import in_binary32
 from repops.tensors import canonical
-
-from .tensor_core_cases import CANCELLING, DRAWERS, KINDS, drawn, factors
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

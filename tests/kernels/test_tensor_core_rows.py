@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repops.block_data import DRAWERS, TYPE, drawn
 from repops.host import tensor_core
 from repops.host.library import BEST_ISA
 from repops.reference.tensor_core import INFINITY, NAN, TERMS, block
 from repops.tensors import canonical
 
 from scripts.check_tensor_rows import main
-
-from .tensor_core_cases import DRAWERS, TYPE, drawn
 
 ROWS = Path(__file__).parent.parent / "vectors" / "tensor-core-h200.txt"
 FAMILIES, INSTRUCTIONS, EACH = 13, 3, 64

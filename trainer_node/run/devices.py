@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
 import repops
-from repops.cuda.errors import CudaUnavailable
+import structlog
+from repops.cuda.errors import CudaUnavailable, RuleBroken
 
 from referee_py.compiled import Cuda
 from referee_py.errors import UnknownVersion
@@ -13,16 +15,34 @@ from referee_py.rounding.backend import Evaluator
 
 from ..errors import ConfigError
 
+_log = structlog.get_logger(__name__)
+
 
 def kernels_of(device: str, sums: repops.SumMode = repops.SumMode.REPOPS_F32) -> repops.Backend:
     """Return our kernels of a mode on a device, "cpu" or "cuda".
 
-    Raises ConfigError if this machine has no such device.
+    Raises ConfigError if this machine has no such device, UnknownVersion if it does not compute the mode.
     """
     try:
-        return repops.backend(device, sums)
+        kernels = repops.backend(device, sums)
+        if device == "cuda" and sums is repops.SumMode.TC16:
+            _keeps_the_rule()
     except CudaUnavailable as error:
         raise ConfigError(f'device = "{device}": {error}; set device = "cpu"') from error
+    except RuleBroken as error:
+        raise UnknownVersion(
+            f'this GPU does not compute the mode {sums}: {error}; set device = "cpu", or leave the job'
+        ) from error
+    return kernels
+
+
+@functools.cache
+def _keeps_the_rule() -> None:
+    """Compare the GPU's tensor cores with the rule, once for each process. SAFETY: what a stake rests on is the rule in
+    integers, which a later chip or driver need not follow."""
+    from repops.cuda import rule
+
+    _log.info("device.keeps_rule", blocks=rule.check())
 
 
 EMULATED = "CUBLAS_EMULATE_DOUBLE_PRECISION"

@@ -4,6 +4,7 @@
     plans       the launches of a call; one module a family (pointwise, matmul, conv, reduce, ...), on `plan`
     compiler    NVRTC, with a cache on disk; `sources` finds kernels/cuda/*.cu
     device      loads and launches kernels through the CUDA driver
+    rule        whether this GPU's tensor cores compute the mode tc16
 
 Needs a GPU, PyTorch with CUDA, and the extra: pip install 'assay-referee[cuda]'. Plans and compilation need no GPU, so
 the tests run every kernel on the host (tests/kernels/cuda) and compile it for several architectures.

@@ -2,7 +2,7 @@
 
 On devices from sm_90 on, tensor cores compute the blocks; on older ones, whose tensor cores add in another way, the
 rule in integers does: the same bits, some hundred times slower. Whether a device keeps the rule is for whoever relies
-on it to check, by `blocks_plan`.
+on it to check (`rule`).
 """
 
 from __future__ import annotations

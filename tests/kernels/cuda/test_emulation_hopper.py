@@ -4,11 +4,10 @@ import subprocess
 
 import numpy as np
 import pytest
+from repops.block_data import DRAWERS, drawn
 from repops.cuda.plan import Boxes, LaunchPlan, Ref, launch
 from repops.reference.tensor_core import block
 from repops.tensors import canonical
-
-from tests.kernels.tensor_core_cases import DRAWERS, drawn
 
 from . import emulation
 from .emulation import Guarded, needs_gcc, run

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from repops.block_data import drawn, factors
 from repops.calls import random_call
 from repops.cuda import executor
 from repops.cuda.errors import CudaUnavailable, LaunchError
@@ -15,7 +16,6 @@ from repops.sums import SumMode
 from repops.tensors import AliasError, ArrayError, canonical
 
 from referee_py.commit.tensor import data_tree
-from tests.kernels.tensor_core_cases import drawn, factors
 
 from .calls import contractions, of_bf16
 from .emulation import needs_gcc

@@ -7,7 +7,6 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
-import numpy as np
 import pytest
 from repops.backends import Backend
 from repops.cuda import LaunchError
@@ -16,7 +15,6 @@ from repops.opset import OPS
 from repops.sums import SumMode
 
 from benchmarks import gpu_checks, gpu_exact, gpu_tensor_core, gpu_timings
-from tests.kernels.tensor_core_cases import DRAWERS
 
 from .calls import normal, rounded
 from .emulation import BACKEND, TC16, needs_gcc
@@ -68,7 +66,7 @@ def test_on_this_gpu(check):
 
 @needs_gcc
 def test_the_part_tc16_of_the_script_runs_and_notices_what_differs(driver, monkeypatch, capsys):
-    from repops.cuda import executor
+    from repops.cuda import executor, rule
 
     from .host_driver import get, put
 
@@ -89,7 +87,7 @@ def test_the_part_tc16_of_the_script_runs_and_notices_what_differs(driver, monke
     monkeypatch.setattr(gpu_checks, "on_gpu", lambda _: Backend("wrong", BACKEND.execute, SumMode.TC16))
     assert not script.tensor_cores(3)
     out = capsys.readouterr().out
-    assert out.startswith(f"blocks of tensor cores: {64 * len(DRAWERS)} agree ")
+    assert out.startswith(f"blocks of tensor cores: {rule.check(64)} agree ")
     assert "self-test digests in the mode tc16: DIFFERS" in out
 
 
@@ -104,28 +102,6 @@ def test_without_a_gpu_the_script_says_so():
 @needs_gcc
 def test_the_checks_pass_with_emulated_kernels():
     assert gpu_checks.same_results(BACKEND, gpu_checks.random_calls(1)) == len(OPS)
-
-
-@needs_gcc
-def test_the_check_of_blocks_passes_with_emulated_kernels_and_finds_what_breaks_the_rule(driver, monkeypatch):
-    from repops.cuda import executor
-
-    from .host_driver import get, put
-
-    monkeypatch.setattr(executor, "put", put)
-    monkeypatch.setattr(executor, "get", get)
-    assert gpu_tensor_core.blocks_keep_the_rule(500) == 500 * len(DRAWERS)
-    for flipped in (1, 1 << 31):  # only where a chunk begins
-        right = executor.blocks
-
-        def wrong(a, b, c, right=right, flipped=flipped):
-            found = get(right(a, b, c)).view(np.uint32)
-            return put(np.where(get(c) == 0, found ^ flipped, found).view(np.float32))
-
-        monkeypatch.setattr(executor, "blocks", wrong)
-        with pytest.raises(gpu_checks.Differs, match=r"blocks break the rule, the first: a [0-9a-f]{64} b"):
-            gpu_tensor_core.blocks_keep_the_rule(500)
-        monkeypatch.setattr(executor, "blocks", right)
 
 
 @needs_gcc

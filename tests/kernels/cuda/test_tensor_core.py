@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from repops import reference
+from repops.block_data import DRAWERS, KINDS, TYPE, drawn, factors, of_bits
 from repops.calls import random_call
 from repops.cuda import contraction, tensor_core
 from repops.cuda.plan import LaunchPlan, Target
@@ -15,7 +16,6 @@ from repops.selftest import CONTRACTIONS, digest
 from repops.sums import SumMode
 from repops.tensors import canonical, check
 
-from tests.kernels.tensor_core_cases import DRAWERS, KINDS, TYPE, drawn, factors, of_bits
 from tests.kernels.test_tensor_core_rows import bf16s, rows
 
 from .calls import of_bf16, window

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from repops.block_data import KINDS
 from repops.cuda import patches
 from repops.cuda import tensor_core as tensor_core_plans
 from repops.cuda.plan import Target
 from repops.host import tensor_core
 from repops.tensors import canonical
 
-from tests.kernels.tensor_core_cases import KINDS
 from tests.kernels.test_tensor_core_campaign import EACH, calls
 
 from .emulation import needs_gcc

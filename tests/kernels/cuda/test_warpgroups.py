@@ -3,6 +3,7 @@ tests/kernels/test_tensor_core.py compares with the reference)."""
 
 import numpy as np
 import pytest
+from repops.block_data import DRAWERS, KINDS, TYPE, drawn, factors
 from repops.calls import random_call
 from repops.cuda import patches, warpgroups
 from repops.cuda.plan import BOX_ALIGNMENT, LaunchPlan, Target
@@ -11,8 +12,6 @@ from repops.host import cpu, tensor_core
 from repops.selftest import CONTRACTIONS
 from repops.sums import SumMode
 from repops.tensors import canonical, check
-
-from tests.kernels.tensor_core_cases import DRAWERS, KINDS, TYPE, drawn, factors
 
 from .calls import of_bf16, window
 from .emulation import Guarded, execute, needs_gcc, run

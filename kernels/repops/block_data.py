@@ -1,12 +1,14 @@
-"""Data for the mode tc16: factors of each kind that a kernel could get wrong."""
+"""Data for the mode tc16: factors of each kind that a kernel or a device could get wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-from repops.opset import BF16
-from repops.tensors import NUMPY_DTYPE, Array
+
+from .opset import BF16
+from .reference.tensor_core import TERMS
+from .tensors import NUMPY_DTYPE, Array
 
 TYPE = NUMPY_DTYPE[BF16]
 Rng = np.random.Generator
@@ -136,3 +138,21 @@ def drawn(rng: Rng, kind: str, shape: tuple[int, ...]) -> Array:
     """Return an array of that kind, of any shape."""
     flat = DRAWERS[kind](rng, 1, int(np.prod(shape)))
     return np.ascontiguousarray(flat).reshape(shape)
+
+
+def blocks_of(kind: str, count: int) -> tuple[Array, Array, Array]:
+    """Return factors (bits of bf16) and accumulators (bits of binary32) of blocks.
+
+    An eighth of the accumulators is +0, as at the beginning of a chunk, an eighth has any bits; the others are near the
+    products, or a few binades away.
+    """
+    rng = np.random.default_rng(list(DRAWERS).index(kind))
+    a, b = (drawn(rng, kind, (count, TERMS)).view(np.uint16) for _ in "ab")
+    with np.errstate(all="ignore"):
+        wide = [x.view(NUMPY_DTYPE[BF16]).astype(np.float32) for x in (a, b)]
+        near = wide[0][:, 0] * wide[1][:, 0] * np.exp2(rng.integers(-30, 31, count)).astype(np.float32)
+    signed = np.where(rng.random(count) < 0.5, -near, near)
+    close = signed.view(np.uint32) ^ rng.integers(0, 64, count).astype(np.uint32)
+    way = rng.integers(0, 8, count)
+    any_bits = rng.integers(0, 1 << 32, count, dtype=np.uint32)
+    return a, b, np.select([way == 0, way == 1], [np.uint32(0), any_bits], close).astype(np.uint32)
