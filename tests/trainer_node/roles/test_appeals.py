@@ -117,7 +117,7 @@ def test_a_job_whose_appeal_period_is_too_short_for_the_processor_is_left_to_oth
 
 
 def test_data_that_make_sums_slow_make_them_slow_on_the_processor_too() -> None:
-    estimate = replace(measured(product(64, 64, 64), Processor()), worst=3.0)
+    estimate = replace(measured(product(64, 64, 64), Processor()), worst=2.0, right_worst=3.0)
     assert estimate.slower(10.0).right_s == 3 * estimate.right_s
     assert estimate.least(estimate.slower(10.0)).right_s == estimate.right_s
 

@@ -123,7 +123,7 @@ def test_an_unsound_program_file_is_refused_and_no_tensor_is_fetched(
     ("terms", "error", "words"),
     [
         (replace(TERMS, opset=2), UnknownVersion, "operator set 2"),
-        (replace(TERMS, mode=3), UnknownVersion, "arithmetic mode 3"),
+        (replace(TERMS, mode=4), UnknownVersion, "arithmetic mode 4"),
         (replace(TERMS, node_count=TERMS.node_count + 1), InvalidProgram, "node_count"),
         (replace(TERMS, structure_root=bytes(32)), InvalidProgram, "structure_root"),
         (replace(TERMS, initial_root=bytes(32)), InvalidProgram, "initial_root"),
