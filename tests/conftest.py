@@ -17,6 +17,8 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from .variants import mark_the_others
+
 if TYPE_CHECKING:
     from web3 import Web3
 
@@ -25,6 +27,12 @@ Assay = Callable[..., tuple[int, str, str]]
 _ROOT = Path(__file__).resolve().parent.parent
 _START_TIMEOUT_S = 120.0
 _ACCOUNTS = 10
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave some variants of some tests to `make test-all`."""
+    mark_the_others(items)
+
 
 # NOTE: a busy machine takes longer for an example than Hypothesis allows by default.
 settings.register_profile("any machine", deadline=None)

@@ -144,6 +144,7 @@ def test_a_job_through_broken_endpoints(
     play(module_anvil, tmp_path / "game", bundle, next(run for run in RUNS if run.name == name))
 
 
+@pytest.mark.slow
 def test_nothing_is_staked_while_two_endpoints_disagree(
     module_anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:

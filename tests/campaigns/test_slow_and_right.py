@@ -143,6 +143,7 @@ def play(anvil: Anvil, folder: Path, bundle: Bundle, seed: int) -> None:
         assert outcome.matches == [(EXPECTED[Fault.POISON_DATA], {played.address("trainer-1")})]
 
 
+@pytest.mark.slow
 def test_a_job_through_a_slow_right_and_a_quick_forked_endpoint(
     module_anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:

@@ -63,6 +63,7 @@ def play(anvil: Anvil, folder: Path, plan: Plan) -> Day:
     return day
 
 
+@pytest.mark.slow
 def test_an_hour_with_many_jobs(start_anvil: Callable[..., Anvil], tmp_path: Path) -> None:
     day = play(start_anvil(), tmp_path, Plan(jobs=2, hours=0.2, lies=1.0, seed=3))
     assert day.matches

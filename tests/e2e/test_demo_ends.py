@@ -136,7 +136,7 @@ def capture(told: list[str]) -> bool:
     [
         (signal.SIGTERM, anvil),
         pytest.param(signal.SIGTERM, everybody, marks=pytest.mark.slow),
-        (signal.SIGHUP, a_party),
+        pytest.param(signal.SIGHUP, a_party, marks=pytest.mark.slow),
         (signal.SIGINT, everybody),
         pytest.param(signal.SIGTERM, capture, marks=pytest.mark.slow),
     ],
@@ -152,6 +152,7 @@ def test_a_signal_ends_everything_that_was_started(
         assert not alive(played.seen)
 
 
+@pytest.mark.slow
 def test_signals_that_come_while_it_ends_change_nothing(tmp_path: Path, bundle: Bundle) -> None:
     with demonstration(tmp_path / "demo", bundle, "--fault", "poison-data") as played:
         played.until(everybody)

@@ -115,6 +115,7 @@ def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp
         wait_for(lambda: job().phase is JobPhase.ACCEPTED)
 
 
+@pytest.mark.slow
 def test_a_trainer_killed_in_a_trial_comes_back_and_wins(tmp_path: Path) -> None:
     bundle = build(load_recipe("digits-mlp", steps=100))
     names = ["honest", "liar"]

@@ -73,6 +73,7 @@ def test_empty_dimensions(shape):
     agrees("bmm", [np.ones((2, m, k), TYPE), np.ones((2, k, n), TYPE)], {})
 
 
+@pytest.mark.slow
 def test_tiles_of_both_sizes_splits_and_batches():
     rng = np.random.default_rng(5)
     reached = set()

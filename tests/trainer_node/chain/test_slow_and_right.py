@@ -110,6 +110,7 @@ def test_who_was_late_once_is_still_the_one_of_our_chain(pair: Bench, agree: int
     assert quick.name in " ".join(view.problems)
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_later_than_a_look_waits_for_is_waited_for(pair: Bench) -> None:
     view = pair.view(agree=1)
     view.look()

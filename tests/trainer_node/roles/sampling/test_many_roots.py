@@ -135,7 +135,7 @@ def test_roots_that_wait_for_the_processors_hold_neither_trees_nor_threads(crowd
     assert len(crowd.begun) == LANES, "the others wait for a place"
 
 
-@pytest.mark.parametrize("step_lasts", [False, True])
+@pytest.mark.parametrize("step_lasts", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_each_root_has_its_turn_and_none_is_lost(crowd: Crowd, step_lasts: bool) -> None:
     """More intervals that last than there are places: each has its turn, also behind a step of another that lasts, and
     what was stopped comes again."""
