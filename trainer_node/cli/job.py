@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 DEFAULT_STAKE = 10**17
-FEE_RANGE, MAX_FEE = 100, 2**40 - 1
+FEE_RANGE, MAX_FEE = 25, 2**40 - 1
 """Default high fee as a multiple of the low one; the largest fee, in wei, that the contract takes."""
 JobNumber = Annotated[
     int, typer.Argument(help="Number of the job; `assay job list` shows them.", min=1, max=(1 << 64) - 1)
@@ -105,13 +106,25 @@ def post(
         ),
     ] = 0,
     reveal: Annotated[int, _seconds("Reveal phase, in seconds.")] = 600,
-    challenge: Annotated[int, _seconds("Challenge phase, in seconds.")] = 3600,
-    clock: Annotated[int, _seconds("Seconds for each side of a match.")] = 7200,
+    challenge: Annotated[
+        int | None, _seconds("Challenge phase, in seconds. [default: a day; 3600 on a development chain]")
+    ] = None,
+    clock: Annotated[
+        int | None,
+        _seconds("Seconds for each side of a match. [default: a day; 7200 on a development chain]"),
+    ] = None,
     court_only: CourtOnlyOption = False,
-    verdict: Annotated[int, _seconds("Seconds for the verifiers' verdict.")] = 1800,
+    verdict: Annotated[
+        int | None,
+        _seconds("Seconds for the verifiers' verdict. [default: 21600; 1800 on a development chain]"),
+    ] = None,
     appeal: Annotated[
-        int, _seconds("Seconds to appeal from a verdict, and for its signers to stand by it.")
-    ] = 1800,
+        int | None,
+        _seconds(
+            "Seconds to appeal from a verdict, and for its signers to stand by it. [default: a day; 1800 on a "
+            "development chain]"
+        ),
+    ] = None,
     verifier: Annotated[
         list[str] | None,
         typer.Option(help="Address of a verifier; repeat it. All registered ones if not given."),
@@ -127,7 +140,7 @@ def post(
     """
     from eth_utils.address import is_checksum_address
 
-    from ..client.posting import Offer, post_job
+    from ..client.posting import Offer, default_periods, left_by_default, post_job
     from ..local.bundle import Bundle
     from ..storage.store import Store
 
@@ -155,6 +168,7 @@ def post(
         )
     uri = settings.public_uri or f"http://{settings.host}:{settings.port}"
     snapshot = client.snapshot()
+    usual = default_periods(settings.chain_id)
     low = ether(low_fee) if low_fee is not None else snapshot.least_fee()
     offer = Offer(
         reward=ether(reward),
@@ -165,15 +179,23 @@ def post(
         train_period=train,
         watch_period=watch_period,
         reveal_period=reveal,
-        challenge_period=challenge,
-        clock=clock,
-        verdict_period=verdict,
-        appeal_period=appeal,
+        challenge_period=usual.challenge if challenge is None else challenge,
+        clock=usual.clock if clock is None else clock,
+        verdict_period=usual.verdict if verdict is None else verdict,
+        appeal_period=usual.appeal if appeal is None else appeal,
         verifiers=tuple(verifiers),
         threshold=threshold,
         bounty=ether(watch),
         bounty_shares=watch_shares,
     )
+    reasons, room_s = left_by_default(offer, content.terms, snapshot.stake_gas, settings)
+    for reason in reasons:
+        out.print(f"challengers with default settings leave this job to others: {reason}", soft_wrap=True)
+    if not reasons and room_s < math.inf:
+        words = (
+            f"if computing for one dispute takes them {room_s:.0f} s at most (a larger --stake allows more)"
+        )
+        out.print(f"challengers with default settings take this job {words}", soft_wrap=True)
     store = Store(settings.data_dir / "artifacts", max_bytes=settings.limits.artifact_bytes)
     with sender(settings) as transactions:
         number, receipt = post_job(client, transactions, store, content, offer, uri)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from referee_py.commit.structs import hints_of
 from referee_py.errors import InvalidInput
-from referee_py.jobs import Rules
+from referee_py.jobs import Rules, fee_at
 from referee_py.program.terms import Terms
 
 from ..chain import ChainClient, Receipt, TransactionManager
@@ -17,8 +17,37 @@ from ..chain.outbox import Call
 from ..errors import RpcCorrupt
 from ..local.bundle import Bundle
 from ..network.uri import check_uri
+from ..reason import Reason
+from ..run.cost_estimate import CostEstimate
 from ..run.package import check_size, package_names
+from ..run.trial_cost import NO_TRIAL
+from ..settings.sections import DAY_S, Fees, Policy
+from ..settings.settings import LOCAL_CHAINS, Settings
+from ..stake.admission import APPEALS, CLOCK, VERDICTS, Duty, Means
+from ..stake.funds import quarrel_about
+from ..stake.occupation import POSTED_S, SAMPLER_STAKES, least_prize, room_s, too_cheap, too_much_kept
 from ..storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """Periods and the clock of a job, in seconds."""
+
+    challenge: int
+    clock: int
+    verdict: int
+    appeal: int
+
+
+LOCAL = Periods(challenge=3600, clock=7200, verdict=1800, appeal=1800)
+PUBLIC = Periods(challenge=DAY_S, clock=POSTED_S[CLOCK], verdict=POSTED_S[VERDICTS], appeal=POSTED_S[APPEALS])
+"""Periods of a job on a development chain and elsewhere, if the client chooses no others. On public chains these are
+those for which nodes keep themselves free (`stake.occupation`)."""
+
+
+def default_periods(chain_id: int) -> Periods:
+    """Return what a job is posted with on a chain, if the client chooses nothing else."""
+    return LOCAL if chain_id in LOCAL_CHAINS else PUBLIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +64,10 @@ class Offer:
     watch_period: int = 0
     """Seconds after the last trainer's commitment in which nobody reveals."""
     reveal_period: int = 600
-    challenge_period: int = 3600
-    clock: int = 7200
-    verdict_period: int = 1800
-    appeal_period: int = 1800
+    challenge_period: int = LOCAL.challenge
+    clock: int = LOCAL.clock
+    verdict_period: int = LOCAL.verdict
+    appeal_period: int = LOCAL.appeal
     verifiers: tuple[str, ...] = ()
     """Addresses of the verifiers; with none, the court alone judges."""
     threshold: int = 0
@@ -51,6 +80,32 @@ class Offer:
     def rules(self) -> Rules:
         votes = (self.threshold or len(self.verifiers) // 2 + 1) if self.verifiers else 0
         return Rules(votes, self.verdict_period, self.appeal_period, self.clock)
+
+
+def left_by_default(
+    offer: Offer, terms: Terms, stake_gas: int, settings: Settings
+) -> tuple[list[Reason], float]:
+    """Return why samplers with default settings on this chain stake on no job of these terms, on however fast a
+    machine; and if there is no reason, the seconds of computing for a dispute from which on they do not.
+
+    ``stake_gas``: see `JobView.stake_gas`. ``settings``: the client's, for the chain and the time between its blocks.
+    """
+    node = settings.model_copy(update={"policy": Policy(), "fees": Fees()})
+    means = Means(node.latency_s, node.mined_s, 1)
+    duty = Duty.under(terms, offer.rules, CostEstimate(0.0, 0.0, NO_TRIAL), SAMPLER_STAKES)
+    pays, max_fee = least_prize(stake_of(offer, stake_gas, 0)), node.fees.max_fee
+    dearest = stake_of(offer, stake_gas, max_fee)
+    kept = duty.stakes * quarrel_about(dearest, stake_gas, max_fee, verifiers=offer.rules.has_verifiers)
+    reasons = (
+        too_cheap(duty, means, pays, node.node_price),
+        too_much_kept(kept, pays, node.max_reserve_prizes),
+    )
+    return [reason for reason in reasons if reason is not None], room_s(duty, means, pays, node.node_price)
+
+
+def stake_of(offer: Offer, stake_gas: int, base_fee: int) -> int:
+    """Return the wei that a slot of the job takes in a block with this base fee; as `JobView.stake_at`."""
+    return max(offer.stake, stake_gas * fee_at(base_fee, offer.low_fee, offer.high_fee))
 
 
 def post_job(

@@ -1,13 +1,16 @@
 """Questions that each role asks before it stakes on a job, or signs in it: one table of reasons for each, in order.
 
-    table              of               before                     policy  pay  time  other jobs  disk, memory
-    slot               trainer          it takes a slot            x       x    x     x           x
-    watch              watcher          it trains, and stakes      x       x    x     x           x
-    sample             sampler          it checks a part           x       x    x
-    whole              both             it begins a whole run      x            x                 x
+    table              of               before                     policy  pay  time  node  other jobs  disk, memory
+    slot               trainer          it takes a slot            x       x    x           x           x
+    watch              watcher          it trains, and stakes      x       x    x     x     x           x
+    sample             sampler          it checks a part           x       x    x     x
+    whole              both             it begins a whole run      x            x     x                 x
     whole_of_withheld  sampler          its parts are withheld     x
-    claim              both             it claims, or refutes      x       x    x     x           x
-    signature          verifier         it judges, and signs       x            x     x
+    claim              both             it claims, or refutes      x       x    x     x     x           x
+    signature          verifier         it judges, and signs       x            x           x
+
+`node` is the price of what a stake occupies of the node (`stake.occupation`). It is asked where stakes protect others:
+a slot is paid for by its reward, and a verifier who keeps silent loses nothing.
 
 A table yields its reasons one by one, and the judge stops at the first that holds (`stake.judge`). So the order decides
 what is asked at all: nothing is fetched or measured of a job that its terms rule out, and room is made last.
@@ -21,6 +24,8 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
+from referee_py.watch import share_of
+
 from ..chain import JobView
 from ..chain.codec.watch import PoolInfo
 from ..compute.job_runner import JobRunner
@@ -30,7 +35,7 @@ from ..reason import Reason
 from ..run.cost_estimate import CostEstimate
 from ..settings.extent import Mode
 from ..settings.settings import Settings
-from ..stake.admission import too_many_trials
+from ..stake.admission import Duty, Means, too_many_trials
 from ..stake.deadlines import (
     too_costly,
     too_hasty,
@@ -43,6 +48,7 @@ from ..stake.deterrence import deterrence, useless
 from ..stake.funds import kept_to_watch, offer, quarrel, too_little, too_poor, unpaid
 from ..stake.judge import LEFT, NOT_KNOWN, JobJudge, Reasons, first
 from ..stake.min_stake import TRIAL_MOVES
+from ..stake.occupation import WHOLE_STAKES, least_prize, stakes_paid, too_cheap, too_much_kept
 from ..stake.policy import crowded, too_dear, too_long, too_much, too_uncertain, underpaid, unwanted
 
 SLOT_MOVES = 2
@@ -52,10 +58,17 @@ CLAIM_MOVES = 2
 
 
 def never(
-    job: JobView, settings: Settings, estimate: CostEstimate | None = None, commit_age: int = 0
+    job: JobView,
+    settings: Settings,
+    estimate: CostEstimate | None = None,
+    commit_age: int = 0,
+    *,
+    held: int = 0,
+    new: int = 1,
 ) -> Reasons:
     """Yield why we could not stake on a job at any moment: the operator's policy, its bounds, its periods, its prices;
-    and once it is measured (``estimate``), its clocks. ``commit_age``: see `too_late`. Wei and seconds.
+    and once it is measured (``estimate``), its clocks. ``commit_age``: see `too_late`. ``held``, ``new``: our stakes in
+    it, and those to be given. Wei and seconds.
 
     NOTE: what else keeps us from a stake may pass: what else we have at stake, the time that is left, the account, the
     disk, the memory. A price of gas may pass, too; then the job is looked at again.
@@ -67,6 +80,14 @@ def never(
     yield unpaid(job, settings.fees.expected_fee, settings.fees.max_fee)
     if estimate is not None:
         yield too_slow(job, estimate, settings.latency_s, commit_age, settings.mined_s)
+    # NOTE: who only watches or defends stakes nothing.
+    stakes = stakes_paid(job, settings.check, held, new)
+    if stakes and settings.mode is Mode.CHALLENGE:
+        pays, kept = least_prize(job.stake_at(0)), stakes * quarrel(job, settings.fees.max_fee)
+        yield too_much_kept(kept, pays, settings.max_reserve_prizes)
+        if estimate is not None:
+            duty = Duty.of(job, estimate, stakes)
+            yield too_cheap(duty, Means.of(settings), pays, settings.node_price)
 
 
 class Acceptance(JobJudge):
@@ -128,10 +149,16 @@ class Acceptance(JobJudge):
         # SAFETY: a watcher has to claim its result, so we check beforehand what could prevent the claim.
         yield too_long(job, settings.limits.max_period_s)
         yield unpaid(job, settings.fees.expected_fee, max_fee)
+        # NOTE: nobody need lie in the job. What is paid for the node is a share of the bounty, as long as no more
+        # watchers come than it has shares: how many there are may change while we train.
+        pays, who = share_of(pool.amount, pool.shares, pool.shares), "a watcher gets"
+        yield too_much_kept(kept_to_watch(job, max_fee), pays, settings.max_reserve_prizes, who)
         estimate, ready_in_s = self._runner.prepare(job), self._runner.ready_in_s(job)
         if estimate is None or ready_in_s is None:
             yield NOT_KNOWN
             return
+        duty = Duty.of(job, estimate, WHOLE_STAKES)
+        yield too_cheap(duty, Means.of(settings), pays, settings.node_price, who)
         yield too_late(job, ready_in_s + settings.latency_s, now)
         yield too_hasty(job, settings.latency_s)
         yield too_slow(job, estimate, settings.latency_s, self._commit_age, settings.mined_s)
@@ -157,17 +184,23 @@ class Acceptance(JobJudge):
         return self._never(job) is None
 
     def _never(self, job: JobView) -> Reason | None:
-        estimate = None if first(never(job, self._settings)) else self._runner.measured(job)
+        held = self._held(job)
+        estimate = None if first(never(job, self._settings, held=held, new=0)) else self._runner.measured(job)
         commit_age = 0 if estimate is None else self._commit_age
-        return first(never(job, self._settings, estimate, commit_age))
+        return first(never(job, self._settings, estimate, commit_age, held=held, new=0))
+
+    def _held(self, job: JobView) -> int:
+        """Return the stakes of ours that a block shows in a job."""
+        me = self._node.address
+        return 0 if me is None else len(job.stakes_of(me))
 
     def _refused(self, job: JobView) -> Reason | None:
         """SAFETY: jobs are cheap to post. What is computed and kept for one in which nobody stakes takes from those in
         which somebody does, and costs its author nothing. Only who just watches tells what is wrong in any; and where
         we have a stake already, nothing is left to decide by its terms."""
-        settings, reason, me = self._settings, self._never(job), self._node.address
+        settings, reason = self._settings, self._never(job)
         self._node.keeper.considers(job.id, stakes=reason is None)
-        if settings.mode is Mode.WATCH or (me is not None and job.stakes_of(me)):
+        if settings.mode is Mode.WATCH or self._held(job):
             return first((unwanted(job, settings.policy), too_uncertain(job, settings.allow_probable_bounds)))
         return reason
 
@@ -202,12 +235,13 @@ class Acceptance(JobJudge):
         mine = [] if me is None else [claim.stake for claim in job.stakes_of(me) if not claim.lost]
         yield crowded(job, self._node.reserve.jobs(), settings.policy)
         yield too_dear(sum(mine) + price, settings.max_stake)
-        yield from never(job, settings)
+        held, new = self._held(job), beside + 1
+        yield from never(job, settings, held=held, new=new)
         estimate, disputes = self._runner.prepare(job), len(mine) + beside + 1
         if estimate is None:
             yield NOT_KNOWN
             return
-        yield from never(job, settings, estimate, self._commit_age)
+        yield from never(job, settings, estimate, self._commit_age, held=held, new=new)
         yield self._node.duties.refuses(job, estimate, disputes)
         yield too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
         yield self._runner.too_full(job.id, part=part, stakes=beside + 1)

@@ -74,6 +74,12 @@ class Policy(BaseModel):
     max_gas_loss_eth: float | None = Field(default=None, ge=0, le=1e12)
     """For a challenger: gas that it pays in one job for moves that win it nothing. Not set: nothing in the mode
     challenge, no limit in the mode defend, whose purpose that is."""
+    node_price_eth: float = Field(default=-1, ge=-1, le=1e12)
+    """For a challenger: what others must surely lose or pay to keep all of the node's time from other jobs, and in
+    proportion for a part of it; 0 asks for nothing, -1 is 0 on a development chain, 0.5 elsewhere."""
+    max_reserve_prizes: int = Field(default=-1, ge=-1, le=10**9)
+    """For a challenger: the most ether that a stake may keep in reserve, in least prizes of its job; 0 means no limit,
+    -1 is 0 on a development chain, 300 elsewhere."""
 
     @property
     def min_reward(self) -> int:

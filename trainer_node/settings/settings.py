@@ -56,6 +56,9 @@ MAX_ENDPOINTS = 16
 LOCAL_CHAINS = frozenset({1337, 31337})
 """Development chains: one node, no reorganisations, blocks only with transactions."""
 
+NODE_PRICE_ETH, RESERVE_PRIZES = 0.5, 300
+"""Defaults of `policy.node_price_eth` and `policy.max_reserve_prizes`, except on development chains."""
+
 _FILE_VARIABLE = "ASSAY_CONFIG"
 _PREFIX = "ASSAY_"
 
@@ -239,6 +242,20 @@ class Settings(BaseSettings):
     def max_data_requests(self) -> int | None:
         """`max_data_requests_eth` in wei; None follows the job."""
         return int(self.max_data_requests_eth * ETHER) if self.max_data_requests_eth >= 0 else None
+
+    @property
+    def node_price(self) -> int:
+        """`policy.node_price_eth` in wei; 0 asks for nothing."""
+        return int(self._asked(self.policy.node_price_eth, NODE_PRICE_ETH) * ETHER)
+
+    @property
+    def max_reserve_prizes(self) -> int:
+        """`policy.max_reserve_prizes`; 0 means no limit."""
+        return int(self._asked(self.policy.max_reserve_prizes, RESERVE_PRIZES))
+
+    def _asked(self, value: float, public: float) -> float:
+        """Return a value; where it is negative, 0 on a development chain and ``public`` elsewhere."""
+        return value if value >= 0 else 0 if self.chain_id in LOCAL_CHAINS else public
 
     @property
     def block_time_s(self) -> float:

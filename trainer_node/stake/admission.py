@@ -27,10 +27,12 @@ that is lost, and twice as much (docs/economics.md).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from referee_py.jobs import Rules
 from referee_py.params import LOG_SECONDS
+from referee_py.program.terms import Terms
 
 from ..chain import JobView
 from ..reason import Reason
@@ -39,6 +41,9 @@ from ..settings.settings import Settings
 from .min_stake import TRIAL_MOVES, match_moves
 
 REMEDY = "a faster machine or jobs with longer periods allow more at once, policy.max_open_jobs fewer"
+
+CLOCK, VERDICTS, APPEALS = "clock", "verdict period", "appeal period"
+"""Names of what limits a dispute, as operators read them."""
 
 DRAFT_LANES = 4
 """Threads in which moves of trials are computed (`trial_drafts`). Further ones wait for a free one."""
@@ -82,7 +87,11 @@ class Duty:
     @classmethod
     def of(cls, job: JobView, estimate: CostEstimate, stakes: int = 1) -> Duty:
         """Return the duty of a job that has been measured."""
-        terms, rules = job.program, job.rules
+        return cls.under(job.program, job.rules, estimate, stakes)
+
+    @classmethod
+    def under(cls, terms: Terms, rules: Rules, estimate: CostEstimate, stakes: int = 1) -> Duty:
+        """Return the duty under such terms and rules."""
         return cls(
             estimate.match_s(terms),
             estimate.waits_s(terms),
@@ -95,6 +104,45 @@ class Duty:
             rules.appeal_period if rules.has_verifiers else 0,
             stakes,
         )
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Seconds of the clock and the periods in which something may be asked of us, by their names."""
+        appeals = {APPEALS: self.appeal_period} if self.appeal_period else {}
+        return {CLOCK: self.clock, VERDICTS: self.verdict_period, **appeals}
+
+    def seen_s(self, limit: str, means: Means) -> float:
+        """Return the seconds of one of the limits in which moves of this job alone are on their way."""
+        return (self.moves if limit == CLOCK else 2) * (means.latency_s - means.mined_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Work that jobs may ask of us at once under a limit: ``seconds`` of our time, and beside them a ``part`` of the
+    limit, however long that is."""
+
+    what: str
+    seconds: float
+    part: float = 0.0
+
+
+def asked_at_once(duties: Collection[Duty], means: Means) -> dict[str, Asked]:
+    """Return what all these jobs may ask of us at once, by the limit that it must fit in."""
+    every = [of for of in duties for _ in range(of.stakes)]
+    matches, waits = sum(of.match_s for of in every), sum(of.waits_s for of in every)
+    trials, shared = (
+        trials_s([of.trial_s for of in every], means.lanes),
+        sum(of.trial_s for of in every) / means.lanes,
+    )
+    answers = sum(of.answer_s + of.log_s for of in duties)
+    sending = sum(of.moves for of in every) * means.mined_s
+    rounds_s = 2 * len(every) * means.mined_s
+    logs = sum(of.log_s for of in duties) / LOG_SECONDS
+    return {
+        CLOCK: Asked("disputes", matches + waits + trials + sending),
+        VERDICTS: Asked("answers", matches + answers + shared + rounds_s, logs),
+        APPEALS: Asked("appeals", matches + waits + shared + rounds_s),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,33 +188,15 @@ def too_much_at_once(held: Mapping[int, Duty], job_id: int, duty: Duty, means: M
     if not others and duty.stakes == 1:
         return None
     duties = {**others, job_id: duty}
-    every = [of for of in duties.values() for _ in range(of.stakes)]
-    matches, waits = sum(of.match_s for of in every), sum(of.waits_s for of in every)
-    trials, shared = (
-        trials_s([of.trial_s for of in every], means.lanes),
-        sum(of.trial_s for of in every) / means.lanes,
-    )
-    answers = sum(of.answer_s + of.log_s for of in duties.values())
-    logs = sum(of.log_s for of in duties.values()) / LOG_SECONDS
-    sending = sum(of.moves for of in every) * means.mined_s
-    rounds_s = 2 * (means.latency_s + (len(every) - 1) * means.mined_s)
+    asked, stakes = asked_at_once(duties.values(), means), sum(of.stakes for of in duties.values())
     found = list[TooMuchAtOnce]()
     for number, of in duties.items():
-        moves_s = of.moves * (means.latency_s - means.mined_s) + sending
-        needed = {
-            "clock": ("disputes", of.clock, matches + waits + trials + moves_s),
-            "verdict period": (
-                "answers",
-                of.verdict_period,
-                matches + answers + shared + logs * of.verdict_period + rounds_s,
-            ),
-        }
-        if of.appeal_period:
-            needed["appeal period"] = "appeals", of.appeal_period, matches + waits + shared + rounds_s
-        for name, (what, limit, seconds) in needed.items():
-            if MARGIN * seconds > limit:
-                takes_s = MARGIN * seconds
-                found.append(TooMuchAtOnce(len(every), len(duties), what, takes_s, name, number, limit))
+        for name, limit in of.limits.items():
+            takes_s = MARGIN * (asked[name].seconds + asked[name].part * limit + of.seen_s(name, means))
+            if takes_s > limit:
+                found.append(
+                    TooMuchAtOnce(stakes, len(duties), asked[name].what, takes_s, name, number, limit)
+                )
     return max(found, key=lambda reason: reason.takes_s - reason.limit, default=None)
 
 

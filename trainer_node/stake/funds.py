@@ -87,13 +87,17 @@ def kept_to_watch(job: JobView, max_fee: int) -> int:
 
 def quarrel(job: JobView, max_fee: int) -> int:
     """Return the wei that disputes may take: gas, and the bonds of appeals if the job has verifiers."""
-    bonds = BONDS * job.stake_at(max_fee) if job.rules.has_verifiers else 0
-    return bonds + quarrel_gas(job, max_fee)
+    return quarrel_about(job.stake_at(max_fee), job.stake_gas, max_fee, verifiers=job.rules.has_verifiers)
+
+
+def quarrel_about(stake: int, stake_gas: int, max_fee: int, *, verifiers: bool) -> int:
+    """Return the same of a job that takes such a ``stake`` if gas costs ``max_fee``; see `JobView.stake_gas`."""
+    return (BONDS * stake if verifiers else 0) + worst_gas() * min(max_fee, bearable(stake, stake_gas))
 
 
 def quarrel_gas(job: JobView, max_fee: int) -> int:
     """Return the wei that the gas of the worst dispute may take, as far as its prize pays for it."""
-    return worst_gas() * min(max_fee, bearable(job.stake_at(max_fee), job.stake_gas))
+    return quarrel_about(job.stake_at(max_fee), job.stake_gas, max_fee, verifiers=False)
 
 
 def trial_wei(job: JobView, max_fee: int) -> int:

@@ -134,3 +134,18 @@ def test_who_only_watches_replays_any_job_and_frees_nothing_for_one_in_which_nob
     assert not challenger.keeper._resting_states.may_ask(1)
     assert challenger.rounds(id=2) is not None
     assert challenger.keeper._resting_states.may_ask(2)
+
+
+def test_a_run_whose_stake_would_occupy_the_node_for_less_than_its_price_is_not_begun(
+    challenger: Challenger, tmp_path: Path
+) -> None:
+    """The attack: a clock just long enough for a lie, in a job of the liar, keeps us from all other stakes."""
+    priced = member(tmp_path, policy={"node_price_eth": 0.5}).settings
+    challenger.whole._acceptance._settings = priced
+    with structlog.testing.capture_logs() as told:
+        assert challenger.rounds() is None
+    assert [line["kind"] for line in told if line["event"] == "job.left_to_others"] == ["TooCheap"]
+    assert not challenger.whole._begun[1]
+    stake = ClaimView(1, ME, 1, 0, False, False, False, "")
+    assert challenger.rounds(claims=(*FAIR.claims, stake)) is not None, "what is staked is played"
+    assert challenger.rounds(id=2, stake=10**18) is not None, "it is paid for"

@@ -16,6 +16,7 @@ from trainer_node.roles.acceptance import Acceptance
 from trainer_node.roles.trainer import trainer
 from trainer_node.run.cost_estimate import MARGIN, CostEstimate
 from trainer_node.run.trial_cost import NO_TRIAL
+from trainer_node.settings.extent import Mode
 from trainer_node.settings.sections import Policy
 from trainer_node.stake.admission import Bond, Means
 from trainer_node.stake.duty_book import BondBook, DutyBook
@@ -162,6 +163,10 @@ def node() -> Any:
             max_stake=0,
             latency_s=0.0,
             mined_s=0.0,
+            mode=Mode.CHALLENGE,
+            check="all",
+            node_price=0,
+            max_reserve_prizes=0,
         ),
     )
 
