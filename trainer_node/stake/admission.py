@@ -3,7 +3,8 @@
 `too_slow` looks at one job. A client may post many jobs that all pass it, and ask something of each in one block. So
 before a stake, what all jobs with a stake of ours may ask of us at once must fit the shortest clock or period of any:
 
-    matches    one after the other in the loop's thread, which also sends their moves one after the other
+    matches    one after the other in the loop's thread, which also sends their moves one after the other; with them
+               what is executed before an appeal
     answers    one after the other in a thread of their own, and only while no move computes (`turns`); a job passes
                another that waits once at most (`answer_order`)
     trials     in threads outside the loop, `lanes` at a time; the processors are shared with matches and answers
@@ -68,7 +69,8 @@ class Means:
 class Duty:
     """Duty in a job in which we have ``stakes``: seconds of computing for a match of each stake, for what it
     waits for answers, for the answers under one checkpoint, for one step's logs, for a trial of each stake; the most
-    moves of a dispute; and its clock and periods in seconds, 0 for an appeal where there are no verifiers.
+    moves of a dispute; its clock and periods in seconds, 0 for an appeal where there are no verifiers; and the seconds
+    in which the processor executes an operator before an appeal, for each stake, where runs compute otherwise.
 
     NOTE: a refutation counts as a claim does, though no data can be requested of it.
     """
@@ -83,6 +85,7 @@ class Duty:
     verdict_period: int
     appeal_period: int
     stakes: int = 1
+    right_s: float = 0.0
 
     @classmethod
     def of(cls, job: JobView, estimate: CostEstimate, stakes: int = 1) -> Duty:
@@ -103,6 +106,7 @@ class Duty:
             rules.verdict_period,
             rules.appeal_period if rules.has_verifiers else 0,
             stakes,
+            estimate.right_s if rules.has_verifiers else 0.0,
         )
 
     @property
@@ -129,7 +133,8 @@ class Asked:
 def asked_at_once(duties: Collection[Duty], means: Means) -> dict[str, Asked]:
     """Return what all these jobs may ask of us at once, by the limit that it must fit in."""
     every = [of for of in duties for _ in range(of.stakes)]
-    matches, waits = sum(of.match_s for of in every), sum(of.waits_s for of in every)
+    # NOTE: an operator that is executed before an appeal has the processors as a match has them.
+    matches, waits = sum(of.match_s + of.right_s for of in every), sum(of.waits_s for of in every)
     trials, shared = (
         trials_s([of.trial_s for of in every], means.lanes),
         sum(of.trial_s for of in every) / means.lanes,

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from referee_py.jobs import Rules
 from referee_py.params import LOG_SECONDS
 from trainer_node.chain import JobView
 from trainer_node.play.answer_order import Order, Unit
@@ -317,3 +318,18 @@ def test_the_gas_of_all_trials_has_to_be_in_the_account() -> None:
     assert too_many_trials([], one, 99, MEANS) is not None, (
         "nor is a first one signed that we could not defend"
     )
+
+
+def test_what_is_executed_before_appeals_fits_together() -> None:
+    """Appeals of all jobs may be due at once, and each operator takes hours on the processor of a node with a GPU."""
+    day, hours = 86_400, 10_000.0
+    heavy = replace(CostEstimate(1.0, 1.0, NO_TRIAL), right_s=hours)
+    held = dict[int, Duty]()
+    for number in range(1, 16):
+        duty = Duty.of(job(number, rules=Rules(1, 3 * day, 3 * day, 3 * day)), heavy)
+        if too_much_at_once(held, number, duty, MEANS) is None:
+            held[number] = duty
+    assert MARGIN * len(held) * hours <= 3 * day
+    assert len(held) > 10, "as many as fit"
+    alone = Duty.of(job(rules=Rules(0, 3 * day, 3 * day, 3 * day)), heavy)
+    assert alone.right_s == 0, "without verifiers nobody appeals"
