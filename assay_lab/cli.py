@@ -69,7 +69,7 @@ def demo(
     from trainer_node.storage.made_folders import removed
 
     from .demo import BY, MANY, STRIDES, check, digits, middle, play
-    from .faults import Lie, fits
+    from .faults import Lie, first_narrow_product, fits
 
     try:
         chosen = Scenario(scenario) if scenario is not None else None
@@ -93,6 +93,8 @@ def demo(
     if fault == ALL:
         lies = [lie for lie in lies if fits(lie, program.terms.arithmetic)]
     check(chosen, program.terms.arithmetic, lies, court_only=court_only)
+    if fault_node is None and program.terms.arithmetic.for_bf16:
+        fault_node = first_narrow_product(program.program)
     step = fault_step or middle(program.terms.steps, chosen)
     if step > program.terms.steps or (fault_node or 0) >= len(program.program.nodes):
         raise typer.BadParameter(

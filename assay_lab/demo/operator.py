@@ -56,7 +56,7 @@ def _difference(structure: Structure, honest: NodeValues, lie: NodeValues) -> st
 def _element(right: Array, wrong: Array) -> str:
     if right.shape != wrong.shape:
         return f"its shape: {list(right.shape)}, not {list(wrong.shape)}"
-    bits = {1: np.uint8, 4: np.uint32, 8: np.uint64}[right.itemsize]
+    bits = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[right.itemsize]
     first = int(np.argmax(right.reshape(-1).view(bits) != wrong.reshape(-1).view(bits)))
     index = [int(i) for i in np.unravel_index(first, right.shape)]
     return f"element {index}: {right.flat[first]} is right, {wrong.flat[first]} is claimed"

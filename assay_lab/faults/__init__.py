@@ -6,6 +6,17 @@ with the same player as everybody. What decides against it is the table `EXPECTE
 
 from ..names import Fault
 from .executors import executor_of, values_of, watched
-from .kinds import EXPECTED, HONEST, Lie, Target, fits
+from .kinds import EXPECTED, HONEST, Lie, Target, first_narrow_product, fits
 
-__all__ = ["EXPECTED", "HONEST", "Fault", "Lie", "Target", "executor_of", "fits", "values_of", "watched"]
+__all__ = [
+    "EXPECTED",
+    "HONEST",
+    "Fault",
+    "Lie",
+    "Target",
+    "executor_of",
+    "first_narrow_product",
+    "fits",
+    "values_of",
+    "watched",
+]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from repops.opset import BF16, Arithmetic
+
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.execute import Backend
@@ -61,6 +63,14 @@ class Target:
     backend: Backend
     step: int
     node: int | None = None
+
+
+def first_narrow_product(program: Program) -> int | None:
+    """Return the first node that multiplies factors of bf16, or None: a mode for bf16 is about these."""
+    for number, node in enumerate(program.nodes):
+        if node.row.arithmetic is Arithmetic.SUM and program.type_of(node.inputs[0]).dtype == BF16:
+            return number
+    return None
 
 
 def find(program: Program, name: str | None, accepts: Callable[[int], bool] = lambda _: True) -> int:

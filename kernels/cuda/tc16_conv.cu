@@ -83,6 +83,7 @@ template <class T, int MODE, class I> struct Patches : Gather<T, bf16, MODE, I> 
                         tc16_add_product(&sum, matrix[row * this->a_step() + tap.a], this->b[tap.at]);
                 }
                 acc = tc16_end(&sum, acc);
+                if (acc == TC16_NAN) return f32_of((int32_t)acc); // nothing makes a number of it again
             }
             total = add_rn(total, f32_of((int32_t)acc));
         }

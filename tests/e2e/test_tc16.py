@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import repops
 from repops.opset import BF16
 from repops.sums import SumMode
+from repops.tensors import NUMPY_DTYPE
 
-from assay_lab.faults import EXPECTED, Fault, fits
+from assay_lab.demo.operator import _element
+from assay_lab.faults import EXPECTED, Fault, first_narrow_product, fits
 from referee_py.execute import Run
 from referee_py.program.modes import TC16
 from referee_py.walk.reason import Reason
@@ -89,3 +92,9 @@ def test_a_sampler_finds_the_lie(anvil: Anvil, tmp_path: Path, narrow: Bundle) -
         outcome = arena.play()
         assert outcome.job.phase is JobPhase.UNCLAIMED
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
+
+
+def test_the_demonstration_lies_about_a_product_and_tells_which_element(narrow: Bundle) -> None:
+    assert first_narrow_product(narrow.program) == products(narrow)[0]
+    right, wrong = (np.array([[1, 2], [value, 4]], NUMPY_DTYPE[BF16]) for value in (3, 3.5))
+    assert _element(right, wrong) == "element [1, 0]: 3 is right, 3.5 is claimed"

@@ -10,7 +10,7 @@ import structlog
 from repops.cuda.errors import CudaUnavailable, RuleBroken
 
 from referee_py.compiled import Cuda
-from referee_py.errors import UnknownVersion
+from referee_py.errors import Unavailable, UnknownVersion
 from referee_py.rounding.backend import Evaluator
 
 from ..errors import ConfigError
@@ -21,7 +21,8 @@ _log = structlog.get_logger(__name__)
 def kernels_of(device: str, sums: repops.SumMode = repops.SumMode.REPOPS_F32) -> repops.Backend:
     """Return our kernels of a mode on a device, "cpu" or "cuda".
 
-    Raises ConfigError if this machine has no such device, UnknownVersion if it does not compute the mode.
+    Raises ConfigError if this machine has no such device, Unavailable if it does not compute the mode: it is asked
+    again, since a job with our stake must not be lost by one comparison.
     """
     try:
         kernels = repops.backend(device, sums)
@@ -30,7 +31,7 @@ def kernels_of(device: str, sums: repops.SumMode = repops.SumMode.REPOPS_F32) ->
     except CudaUnavailable as error:
         raise ConfigError(f'device = "{device}": {error}; set device = "cpu"') from error
     except RuleBroken as error:
-        raise UnknownVersion(
+        raise Unavailable(
             f'this GPU does not compute the mode {sums}: {error}; set device = "cpu", or leave the job'
         ) from error
     return kernels

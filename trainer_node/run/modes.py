@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import repops
 from repops.host import exact, tensor_core
-from repops.opset import BF16, F32, Dtype
+from repops.opset import BF16, F32, OPS, Arithmetic, Dtype
 
 from referee_py.execute import Backend
 from referee_py.program.modes import USUAL, Exact, Parts, RepopsF32, RoundedF64, Rounding, Tc16
@@ -50,8 +50,8 @@ class HardSums:
     """Dtypes of their operands."""
     step_s: float
     """Seconds of one core, for each step of the chain as which the sum is judged."""
-    on_devices: bool
-    """True if data make them slow on a GPU, too; the processor's seconds bound it."""
+    on_devices: frozenset[str]
+    """The operators whose sums data make slow on a GPU, too; the processor's seconds bound it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +68,23 @@ class Computation:
     """The sums that data can make slow, in the modes in which they can (`data_slows_sums`)."""
 
 
+OPS_THAT_ADD = frozenset(op.name for op in OPS if op.arithmetic is Arithmetic.SUM)
+CONVOLUTIONS = frozenset(name for name in OPS_THAT_ADD if name.startswith("conv2d"))
+
 _COMPUTATIONS = Parts(
     {
         RepopsF32: Computation(_by_kernels),
         Exact: Computation(
             _by_kernels,
             repops.SumMode.EXACT,
-            hard_sums=HardSums((F32, BF16), exact.NANOSECONDS_A_TERM * 1e-9, on_devices=True),
+            hard_sums=HardSums((F32, BF16), exact.NANOSECONDS_A_TERM * 1e-9, OPS_THAT_ADD),
         ),
         RoundedF64: Computation(_with_logs, libraries=("torch",)),
         Tc16: Computation(
             _by_kernels,
             repops.SumMode.TC16,
-            # NOTE: a term is two steps of its chain.
-            hard_sums=HardSums((BF16,), tensor_core.NANOSECONDS_A_TERM * 1e-9 / 2, on_devices=False),
+            # NOTE: a term is two steps of its chain. On a GPU what is not a number in a convolution is computed again.
+            hard_sums=HardSums((BF16,), tensor_core.NANOSECONDS_A_TERM * 1e-9 / 2, CONVOLUTIONS),
         ),
     }
 )

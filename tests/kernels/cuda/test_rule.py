@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import repops
 from repops.block_data import DRAWERS
-from repops.cuda import executor, rule
+from repops.cuda import executor, rule, tensor_core
 from repops.cuda.errors import RuleBroken
+from repops.cuda.plan import Target
+from repops.opset import BF16
 from repops.sums import SumMode
+from repops.tensors import NUMPY_DTYPE, check
 
 from benchmarks import gpu_checks, gpu_tensor_core
-from referee_py.errors import UnknownVersion
+from referee_py.errors import Unavailable
 from trainer_node.errors import ConfigError
 from trainer_node.run import devices
 
@@ -48,7 +51,7 @@ def flipped(monkeypatch, device, bit, chosen):
 
 @needs_gcc
 def test_a_device_that_keeps_the_rule_is_taken(device, monkeypatch):
-    assert rule.check(200, KINDS) == len(KINDS) * (200 + 64 * 64 * 33)
+    assert rule.check(200, KINDS, ()) == len(KINDS) * (200 + 64 * 64 * 33)
     assert len(DRAWERS) * rule.EACH < 10**5 < len(DRAWERS) * (1 << 13)
     seen = []
     monkeypatch.setattr(rule, "check", lambda: seen.append(None) or 7)
@@ -65,13 +68,13 @@ def test_a_device_that_keeps_the_rule_is_taken(device, monkeypatch):
 def test_a_device_that_breaks_the_rule_is_refused(device, monkeypatch, bit):
     flipped(monkeypatch, device, bit, lambda c: c == 0)  # only where a chunk begins
     with pytest.raises(RuleBroken, match=r"blocks break the rule, the first: a [0-9a-f]{64} b"):
-        rule.check(200, KINDS)
+        rule.check(200, KINDS, ())
     real = rule.check
-    monkeypatch.setattr(rule, "check", lambda: real(200, KINDS[:1]))
-    with pytest.raises(UnknownVersion, match=r"does not compute the mode tc16: ordinary: .*or leave the job"):
+    monkeypatch.setattr(rule, "check", lambda: real(200, KINDS[:1], ()))
+    with pytest.raises(Unavailable, match=r"does not compute the mode tc16: ordinary: .*or leave the job"):
         devices.kernels_of("cuda", SumMode.TC16)
     monkeypatch.setattr(gpu_tensor_core, "EACH", 50)
-    monkeypatch.setattr(rule, "check", lambda each: real(each, KINDS[:1]))
+    monkeypatch.setattr(rule, "check", lambda each: real(each, KINDS[:1], ()))
     with pytest.raises(gpu_checks.Differs, match="blocks break the rule"):
         gpu_tensor_core.blocks_keep_the_rule()
 
@@ -89,9 +92,9 @@ def test_products_are_compared_too(device, monkeypatch):
 
     monkeypatch.setattr(executor, "execute", wrong)
     with pytest.raises(
-        RuleBroken, match=r"^ordinary: 1 of 4096 elements of a product \(64, 528, 64\) are not"
+        RuleBroken, match=r"^ordinary: 1 of 4096 elements of mm of \(64, 528\) and \(528, 64\) are not"
     ):
-        rule.check(50, KINDS[:1])
+        rule.check(50, KINDS[:1], ())
 
 
 def test_a_machine_without_a_gpu_says_so():
@@ -100,3 +103,20 @@ def test_a_machine_without_a_gpu_says_so():
         pytest.skip("this machine has a GPU")
     with pytest.raises(ConfigError, match='set device = "cpu"'):
         devices.kernels_of("cuda", SumMode.TC16)
+
+
+@pytest.mark.parametrize("multiprocessors", [78, 108, 114, 132, 144, 148])
+def test_every_instruction_that_products_use_is_compared(multiprocessors):
+    target = Target(multiprocessors, warpgroups=True)
+
+    def kernels(rows, terms, columns):
+        pair = [np.zeros(shape, NUMPY_DTYPE[BF16]) for shape in ((rows, terms), (terms, columns))]
+        return {launch.kernel for launch in tensor_core.product(check("mm", pair, {}), target).launches}
+
+    shapes = [(m, n) for m in (64, 256, 768, 4096, 8192) for n in (64, 192, 384, 2304, 4096)]
+    used = set.union(*(kernels(m, 1024, n) for m, n in shapes))
+    assert len(used) == 3, "two tiles, and the sum of chunks"
+    assert {name for name in used if "tc16" in name} == kernels(*rule.PRODUCT) | kernels(*rule.LARGE_PRODUCT)
+    pair = [np.zeros(shape, NUMPY_DTYPE[BF16]) for shape in rule.CONVOLUTION]
+    plan = tensor_core.convolution(check("conv2d", pair, rule._WINDOW), target)
+    assert any("patches" in launch.kernel for launch in plan.launches)

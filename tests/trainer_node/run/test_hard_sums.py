@@ -21,7 +21,7 @@ from referee_py.program.terms import Terms
 from tests.referee_py.element.tensor_data import KINDS as KINDS_OF_DATA
 from tests.referee_py.execute.narrow_layer import written
 from tests.referee_py.program.tiny import Writer, constant, slot
-from trainer_node.run.cost_estimate import SHORT_SUM, hardest_s, measure
+from trainer_node.run.cost_estimate import SHORT_SUM, SURE_RATE, hardest, hardest_s, measure, surely_short
 from trainer_node.run.modes import backend_of, hard_sums_of
 from trainer_node.run.package import Package
 
@@ -43,8 +43,9 @@ def test_data_may_make_later_steps_of_the_mode_exact_slower() -> None:
     assert some.slower(1000).step_s == 100.0
 
 
-def test_a_gpu_takes_any_data_in_the_same_time_and_its_judge_does_not() -> None:
-    """In tc16 a product of bf16 is slow on the processor alone, which judges it."""
+def test_a_gpu_takes_any_product_in_the_same_time_and_its_judge_does_not() -> None:
+    """In tc16 a product of bf16 is slow on the processor alone, which judges it; a convolution also on a GPU, which
+    computes again what is not a number."""
     program, constants, initial = written()
     terms = Terms.of(program, 10, (5, 1), TC16.byte)
     package = Package(terms, program, tuple(constants), tuple(initial))
@@ -65,9 +66,14 @@ def test_a_gpu_takes_any_data_in_the_same_time_and_its_judge_does_not() -> None:
         limit_s=60,
         right=lambda structure, inputs: execute_right(structure, inputs, backend, TC16.byte),
     )
-    assert found.worst == 1
+    hard = hard_sums_of(TC16.byte)
+    assert hard is not None
+    products = [name for name, _ in hardest_s(program, TC16.byte, hard)]
+    assert sorted(products) == ["conv2d", "mm", "mm"]
+    on_device = sum(s for name, s in hardest_s(program, TC16.byte, hard) if name == "conv2d")
+    assert found.worst == 1 + on_device / found.step_s
     assert found.right_worst > 1
-    some = replace(found, step_s=2.0, right_s=3.0, right_worst=50.0)
+    some = replace(found, step_s=2.0, worst=1.0, right_s=3.0, right_worst=50.0)
     assert (some.slower(4).step_s, some.slower(4).right_s) == (2.0, 12.0)
 
 
@@ -112,7 +118,29 @@ def test_one_long_sum_is_not_spread_over_cores() -> None:
         assert hard is not None
         for threads in (1, 16):
             repops.set_num_threads(threads)
-            bounds.append(sum(hardest_s(program, EXACT.byte, hard)))
+            bounds.append(sum(seconds for _, seconds in hardest_s(program, EXACT.byte, hard)))
     finally:
         repops.set_num_threads(before)
     assert bounds[0] == bounds[1] >= k * 28e-9
+
+
+@pytest.mark.parametrize("isa", [0, 1, 2])
+@pytest.mark.parametrize("size", [256, 319])
+def test_operators_that_are_sure_to_be_short_are(isa: int, size: int) -> None:
+    """A convolution of one channel has one term in each block of sixteen, and one with few positions has panels of 64
+    columns for them."""
+    if isa > cpu.get_isa():
+        pytest.skip("no such instructions here")
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal((1, 1, n, n)).astype(ml_dtypes.bfloat16) for n in (size, 256))
+    stride = (1, 1) if size == 256 else (8, 8)
+    attrs = {"stride": stride, "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    op = Writer([w], [x])
+    op("conv2d", slot(0), constant(0), **attrs)
+    described = TensorDescriptor.of(w), TensorDescriptor.of(x)
+    program = Program(tuple(op.nodes), (SlotSource(0, 0),), described[:1], described[1:])
+    limit_s = hardest(program)[0] / SURE_RATE[True]
+    assert surely_short(program, TC16.byte, limit_s)
+    began = time.process_time()
+    cpu.execute("conv2d", [x, w], attrs, threads=1, isa=isa, sums=SumMode.TC16)
+    assert time.process_time() - began <= limit_s + 0.5
