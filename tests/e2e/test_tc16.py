@@ -97,4 +97,4 @@ def test_a_sampler_finds_the_lie(anvil: Anvil, tmp_path: Path, narrow: Bundle) -
 def test_the_demonstration_lies_about_a_product_and_tells_which_element(narrow: Bundle) -> None:
     assert first_narrow_product(narrow.program) == products(narrow)[0]
     right, wrong = (np.array([[1, 2], [value, 4]], NUMPY_DTYPE[BF16]) for value in (3, 3.5))
-    assert _element(right, wrong) == "element [1, 0]: 3 is right, 3.5 is claimed"
+    assert _element(right, wrong) == "element [1, 0]: 3.0 is right, 3.5 is claimed"
