@@ -27,6 +27,8 @@ from referee_py.trial.chain_states import ChainStates
 from trainer_node.network.sources import Source
 from trainer_node.run.package import MAX_HEADER_BYTES
 
+from .tensor_block import Block, block_of, first_step, has_blocks
+
 NEAR = 4
 """Steps shown on each side of the judged one, and at both ends of the chain."""
 MAX_STEPS = 1 << 26
@@ -110,6 +112,8 @@ class Shown:
     entry: str
     differing: int
     count: int
+    block: Block | None = None
+    """In a chain of blocks: the one with the judged step, or else the last one."""
 
     @property
     def ulps(self) -> int:
@@ -181,7 +185,7 @@ def _difference(
     values = Number(int(bits[0][element]), type_.dtype), Number(int(bits[1][element]), type_.dtype)
     index = tuple(digits(element, type_.shape))
     steps: tuple[Step, ...] = ()
-    right, length = None, 0
+    right, length, block = None, 0, None
     if inputs is not None:
         case = Case(
             question.structure.name,
@@ -193,9 +197,10 @@ def _difference(
             question.mode,
         )
         steps, right, length = _chain(case, question, inputs)
+        block = _block(case, question, inputs) if steps else None
     return Shown(
         what, number, type_, element, index, values, right, steps, length, question.judged,
-        _entry(question), len(unlike), type_.count,
+        _entry(question), len(unlike), type_.count, block,
     )  # fmt: skip
 
 
@@ -240,6 +245,16 @@ def _chain(
     entry = question.entry or NO_ENTRY
     right = Number(rule.finish(case, by_place[length], entry), case.dtype) if known else None
     return tuple(steps), right, length
+
+
+def _block(case: Case, question: Question, inputs: Sequence[Array]) -> Block | None:
+    rule = rule_of(case)
+    if not has_blocks(rule):
+        return None
+    flat = [_bits(array) for array in inputs]
+    step = first_step(case, (question.judged or rule.length(case)) - 1)
+    (state,) = ChainStates().states(case, inputs, question.records[0].inputs, [step])
+    return block_of(case, step, state, lambda place, at: int(flat[place][at]))
 
 
 def _so_far(case: Case, state: bytes, last: bool) -> Number | None:

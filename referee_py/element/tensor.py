@@ -58,7 +58,7 @@ class State:
 # ------------------------------------------------------------------------------------------------- a block
 
 
-class _Parts(NamedTuple):
+class Parts(NamedTuple):
     negative: bool
     exponent: int
     """The biased exponent; of a subnormal, that of the smallest normal number."""
@@ -66,18 +66,18 @@ class _Parts(NamedTuple):
     finite: bool
 
 
-def _parts(bits: int, fraction_bits: int) -> _Parts:
+def parts_of(bits: int, fraction_bits: int) -> Parts:
     """Take a number of 8 bits of exponent apart."""
     exponent, fraction = bits >> fraction_bits & 0xFF, bits & (1 << fraction_bits) - 1
     negative = bool(bits >> fraction_bits + 8)
     if exponent == 0xFF:
-        return _Parts(negative, 0, fraction, finite=False)
-    return _Parts(negative, max(exponent, 1), fraction | (1 << fraction_bits if exponent else 0), finite=True)
+        return Parts(negative, 0, fraction, finite=False)
+    return Parts(negative, max(exponent, 1), fraction | (1 << fraction_bits if exponent else 0), finite=True)
 
 
 def opened(c: int) -> tuple[int, int]:
     """Return the largest exponent of a block without products, and what of c is not finite."""
-    _, exponent, significand, finite = _parts(c, 23)
+    _, exponent, significand, finite = parts_of(c, 23)
     if not finite:
         return LEAST, NOT_A_NUMBER if significand else _infinity(bool(c >> 31))
     return max(exponent + OF_C if significand else 0, LEAST), 0
@@ -85,7 +85,7 @@ def opened(c: int) -> tuple[int, int]:
 
 def widen(e: int, flags: int, a: int, b: int) -> tuple[int, int]:
     """Return the largest exponent and what is not finite, with one more pair of bf16."""
-    x, y = _parts(a, 7), _parts(b, 7)
+    x, y = parts_of(a, 7), parts_of(b, 7)
     if not (x.finite and y.finite):
         nan = any(bool(z.significand) is not z.finite for z in (x, y))  # not a number, or a zero
         return e, flags | (NOT_A_NUMBER if nan else _infinity(x.negative ^ y.negative))
@@ -96,7 +96,7 @@ def widen(e: int, flags: int, a: int, b: int) -> tuple[int, int]:
 
 def accumulate(e: int, total: int, a: int, b: int) -> int:
     """Return the sum with one more pair of bf16, cut to a multiple of 2^(e - 25)."""
-    x, y = _parts(a, 7), _parts(b, 7)
+    x, y = parts_of(a, 7), parts_of(b, 7)
     if not (x.finite and y.finite):
         return total
     return _plus(
@@ -106,7 +106,7 @@ def accumulate(e: int, total: int, a: int, b: int) -> int:
 
 def begun(e: int, total: int, c: int) -> int:
     """Return the sum with c, cut to a multiple of 2^(e - 25)."""
-    negative, exponent, significand, finite = _parts(c, 23)
+    negative, exponent, significand, finite = parts_of(c, 23)
     return _plus(total, negative, significand << 2, e - exponent - OF_C) if finite else total
 
 
@@ -145,8 +145,12 @@ def _infinity(negative: bool) -> int:
 class Turn(NamedTuple):
     """A step's place in its block, and its term."""
 
+    block: int
+    """The block's number in the element, from 0."""
+    size: int
+    """Terms of the block."""
     term: int
-    """Its number in the order of docs/opset.md, section 6."""
+    """The term's number in the order of docs/opset.md, section 6."""
     opens_chunk: bool
     opens: bool
     """A block begins."""
@@ -209,10 +213,12 @@ def turn_of(case: Case, t: int) -> Turn:
     tap, within = divmod(t, 2 * channels)
     block, r = divmod(within, 2 * BLOCK)
     count = min(channels - BLOCK * block, BLOCK)
-    place = tap * (-(-channels // BLOCK) * BLOCK) + BLOCK * block
+    number = tap * -(-channels // BLOCK) + block
     return Turn(
+        block=number,
+        size=count,
         term=(BLOCK * block + r % count) * kernel + tap,
-        opens_chunk=r == 0 and place % CHUNK == 0,
+        opens_chunk=r == 0 and number % (CHUNK // BLOCK) == 0,
         opens=r == 0,
         accumulates=r >= count,
         begins_sum=r == count,
