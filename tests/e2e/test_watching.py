@@ -139,7 +139,7 @@ def test_a_watcher_looks_again_before_it_stakes(anvil: Anvil, tmp_path: Path, bu
         while not watcher._begun[arena.job_id]:
             for member in arena.members:
                 member.loop.tick()
-        watching.node.settings = watching.node.settings.model_copy(update={"max_watch_eth": 0.01})
+        watcher._acceptance._settings = watching.node.settings.model_copy(update={"max_watch_eth": 0.01})
         outcome = arena.play()
         assert outcome.job.phase is JobPhase.ACCEPTED
         assert outcome.profit["challenger"] == 0
