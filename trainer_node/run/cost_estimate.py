@@ -212,7 +212,7 @@ def measure(
     added = [] if hard is None else hardest_s(package.program, terms.mode, hard)
     here = hard is None or not on_gpu(backend)
     slow = [seconds for name, seconds in added if here or (hard and name in hard.on_devices)]
-    worst = 1.0 + sum(slow) / fastest[False]
+    worst = 1.0 + (sum(slow) / fastest[False] if slow else 0.0)
     right_s = 0.0
     if right is not None:
         judged = RightCost(package.program, terms.mode, right, stop, clock)
