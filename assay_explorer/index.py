@@ -116,7 +116,7 @@ class Index(EventCache):
             begin = client.deployment.block if last is None else last + 1
             while begin <= head.number:
                 # NOTE: a piece at a time, so that a long first look continues where it was stopped.
-                end = min(begin + client.log_range - 1, head.number)
+                end = min(begin + client.log_range.most - 1, head.number)
                 self._take(client, begin, head if end == head.number else client.block(end))
                 begin = end + 1
             return head

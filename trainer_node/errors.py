@@ -17,6 +17,7 @@ AssayError
 ├── Malformed                right bytes that no run of the program can lead to: the claim that names them is wrong
 └── ChainError
     ├── RpcUnavailable       the endpoint does not answer (also Unavailable): try again later
+    │   ├── RpcBusy          it has had enough requests for now; says when to come again
     │   ├── RpcRefused       it does not answer this request; a smaller one may work
     │   └── Disagreement     too few endpoints show the same chain to stake money on it
     ├── RpcCorrupt           the endpoint's answer is malformed
@@ -106,6 +107,14 @@ class ChainError(AssayError):
 
 class RpcUnavailable(ChainError, Unavailable):
     """The RPC endpoint does not answer, or answers that it cannot."""
+
+
+class RpcBusy(RpcUnavailable):
+    """The RPC endpoint takes no more requests for now. ``retry_s``: seconds until it may, by its own word; or 0."""
+
+    def __init__(self, reason: str, retry_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.retry_s = retry_s
 
 
 class RpcRefused(RpcUnavailable):

@@ -19,16 +19,23 @@ from web3.exceptions import TransactionNotFound
 
 from ..errors import ChainError, InsufficientFunds, Reverted, RpcCorrupt
 from ..storage.tables import Attempt, Transaction
+from .block import block_request, quantity
 from .endpoints import endpoints_of
 from .fees import short_of
 from .majority import answers, high, low
+from .notes import BLOCK
 from .outbox import Call, Receipt
+from .refusals import result_of
 from .rpc import Decoder, guarded
 
 T = TypeVar("T")
 _MAX_WEI = 1 << 128
 _MAX_GAS = 1 << 40
 _MAX_COUNT = 1 << 63
+_REMEDY = {"baseFeePerGas": ": the chain has no base fee (EIP-1559), which transactions here name; use another"}
+_BISECTED = 256
+"""Blocks before the newest in which the transaction is looked for that has used a nonce: full nodes have no older
+states at hand."""
 LEAST_GAS = 21_000
 """Gas that every transaction takes (Ethereum yellow paper, appendix G)."""
 
@@ -110,6 +117,23 @@ class AccountReader:
             for attempt in row.attempts
         )
 
+    def taken_by_us(self, row: Transaction) -> bool | None:
+        """Return whether the block in which the transaction's nonce was used has one of its attempts; None if that
+        cannot be found out. NOTE: some endpoints have a receipt much later than the block that it is of."""
+        ours = {"0x" + attempt.hash.hex() for attempt in row.attempts}
+
+        def shown() -> bool | None:
+            used = self._hashes_of_use(row.nonce)
+            return None if used is None else not ours.isdisjoint(used)
+
+        try:
+            found = self._most(shown)
+        except ChainError:
+            return None
+        if any(found):
+            return True
+        return False if 2 * found.count(False) > len(found) else None
+
     def _any(self, act: Callable[[], bool]) -> bool:
         """Return whether one says so; all are heard."""
         return any(answers(self._endpoints, act, None))
@@ -152,13 +176,31 @@ class AccountReader:
             return _bounded(estimate, _MAX_GAS, "gas", LEAST_GAS)
 
     def _of_block(self, name: str, limit: int) -> int:
+        # NOTE: not by web3, which refuses blocks whose extraData have more bytes than Ethereum's.
         with guarded("latest block"):
-            return _bounded(self._web3.eth.get_block("latest")[name], limit, name)  # type: ignore[literal-required]
+            block = result_of(self._endpoints.make_request(BLOCK, block_request("latest")))
+            if block is None or name not in block:
+                raise RpcCorrupt(f"the newest block has no {name}{_REMEDY.get(name, '')}")
+            return _bounded(quantity(block[name]), limit, name)
 
-    def _nonce(self, block: str) -> int:
+    def _nonce(self, block: int | str) -> int:
         with guarded("nonce"):
             count = self._web3.eth.get_transaction_count(to_checksum_address(self.address), block)  # type: ignore[arg-type]
             return _bounded(count, _MAX_COUNT, "nonce")
+
+    def _hashes_of_use(self, nonce: int) -> list[str] | None:
+        """Return the hashes of all transactions in the block in which the account has used a nonce; None if that was
+        long ago."""
+        last = self._of_block("number", _MAX_COUNT)
+        first = max(last - _BISECTED, 0)
+        if self._nonce(first) > nonce:
+            return None
+        while last - first > 1:
+            middle = (first + last) // 2
+            first, last = (first, middle) if self._nonce(middle) > nonce else (middle, last)
+        with guarded(f"block {last}"):
+            block = result_of(self._endpoints.make_request(BLOCK, block_request(last)))
+            return [str(one).lower() for one in block["transactions"]]
 
     def _known(self, attempt: Attempt) -> bool:
         with guarded("eth_getTransactionByHash"):

@@ -79,6 +79,7 @@ class Agreement:
     def problems(self) -> list[str]:
         """Problems of endpoints and view, for /readyz; empty if all of them answer, agree and are up to date."""
         found = [f"{e.trouble} ({e.failures} in a row)" for e in self._endpoints.every if e.trouble]
+        found += [f"RPC {e.name}: {e.limits}" for e in self._endpoints.every if e.limits]
         found += [f"RPC {e.name}: {told}" for e, (_, told) in self._odd.items()]
         return found + ([f"{self.doubt}; nothing is staked until then"] if self.doubt else [])
 

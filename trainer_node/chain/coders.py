@@ -22,7 +22,7 @@ from web3.contract import Contract
 from web3.types import RPCResponse
 
 from ..errors import ConfigError, RpcCorrupt
-from .rpc import result_of
+from .refusals import result_of
 
 _Reads = Callable[[Any], Any]
 _checksummed = lru_cache(1 << 12)(to_checksum_address)

@@ -10,6 +10,7 @@ from .codec.job import JobView
 from .contracts import Contracts, Deployment
 from .endpoints import endpoints_of
 from .events import EventCache
+from .log_range import LogRange
 from .majority import agreed, answers, low, most_of
 from .notes import BLOCK, Notes
 from .view import ViewRule
@@ -37,7 +38,7 @@ class Connection:
         self.agreement = Agreement(self.endpoints, policy or ViewRule())
         self.constants = Notes()
         """Source of the deployment, until enough endpoints have confirmed it."""
-        self.log_range = log_range
+        self.log_range = LogRange(log_range)
         self.cache = cache
         self.matches: dict[int, dict[int, None]] = {}
         """By job: the matches that any snapshot has seen open."""

@@ -7,11 +7,23 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import structlog
 from web3.types import RPCEndpoint, RPCResponse
 
-from ..errors import ChainError, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable, WrongChain
+from ..errors import ChainError, RpcBusy, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable, WrongChain
 from ..observe.metrics import Metrics
 from .block import quantity
+from .refusals import (
+    FINAL_TAGS,
+    MAX_WORDS,
+    PENDING,
+    Said,
+    is_refusal,
+    refuses_pending,
+    said,
+    without_pending,
+)
+from .request_pace import Pace
 from .rpc import BoundedProvider
 from .threads import Threads
 
@@ -24,7 +36,23 @@ MAX_BEHIND = 8
 """Requests that an endpoint may owe an answer to, before it is left out where others will do."""
 LONG = frozenset(("eth_call", "eth_getLogs", "eth_estimateGas"))
 """Methods that may ask for more than a good endpoint gives."""
+SEND = "eth_sendRawTransaction"
+ALONE_S, OTHERS_S = 3.0, 0.7
+"""Seconds for which a request is sent again if its failure may pass: where there is one endpoint, and where others can
+answer instead."""
+BUSY_S = 15.0
+"""Seconds that a request waits for its turn in the budget of the only endpoint; where there are others, as above."""
+AGAIN_S = 0.1
+"""Seconds before a request is sent again; twice as long each further time."""
+AWAY_S = 30.0
+"""Seconds without an answer after which an endpoint's requests are not sent again: rounds are."""
+NO_PENDING_S = 600.0
+"""Seconds until an endpoint is asked for the pending block again that knew none."""
+TOLD_S = 60.0
+"""Seconds for which it is said what an endpoint does not do."""
 THREADS = Threads("rpc")
+
+_log = structlog.get_logger(__name__)
 
 
 class Endpoint:
@@ -39,16 +67,25 @@ class Endpoint:
         *,
         timeout_s: float,
         max_bytes: int,
+        alone: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``clock``: seconds by which the endpoint's health is judged."""
+        """``clock``: seconds by which the endpoint's health is judged; ``sleep`` lets some of them pass; ``alone``: there
+        is no other to ask."""
         self.url, self.name = url, name
         self._provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
         self._timeout_s = timeout_s
         self._chain_id = chain_id
         self._chain_is_right = False
         self._metrics = metrics
-        self._clock = clock
+        self._clock, self._sleep = clock, sleep
+        self._alone = alone
+        self._pace = Pace(clock)
+        self._failing_since: float | None = None
+        self._no_pending_until = 0.0
+        self._said: str | None = None
+        self._said_at = self._told_at = 0.0
         self._retry_at = 0.0
         self.latency_s = 0.0
         """Recent response time in seconds; zero before the first response."""
@@ -87,15 +124,32 @@ class Endpoint:
         return not self.waits and not self.hangs and self._behind < MAX_BEHIND
 
     def request(self, method: str, params: Any) -> RPCResponse:
-        """Send a request. Raises RpcUnavailable, RpcCorrupt, or WrongChain if it serves another chain."""
+        """Send a request, again for a while if its failure may pass. Raises RpcUnavailable, RpcCorrupt, or WrongChain
+        if it serves another chain."""
         self.check_chain()
-        return self._timed(method, params)
+        if PENDING not in params:
+            return self._repeated(method, params)
+        plain = without_pending(method, params)
+        if self._clock() < self._no_pending_until:
+            return self._repeated(method, plain)
+        answer = self._repeated(method, params)
+        if not refuses_pending(params, answer):
+            return answer
+        other = self._repeated(method, plain)
+        if is_refusal(other):
+            return answer
+        self._no_pending_until = self._clock() + NO_PENDING_S
+        self._tell(
+            f"knows no pending block ({_words_of(answer)}); the newest one is asked instead, so what needs a transaction "
+            "that waits is sent once that is mined"
+        )
+        return other
 
     def check_chain(self) -> None:
         """Ask for the chain's id, once. Raises WrongChain, RpcUnavailable or RpcCorrupt."""
         if self._chain_is_right:
             return
-        answer = self._timed("eth_chainId", [])
+        answer = self._repeated("eth_chainId", [])
         try:
             found = quantity(answer["result"])
         except (KeyError, TypeError, ValueError) as error:
@@ -110,36 +164,101 @@ class Endpoint:
             )
         self._chain_is_right = True
 
-    def _timed(self, method: str, params: Any) -> RPCResponse:
-        began = self._clock()
-        with self._lock:
-            self._behind += 1
-        try:
-            answer = self._within(method, params)
-        except ChainError as error:
-            named = type(error)(f"RPC {self.name}: {error}")
-            if isinstance(error, RpcRefused | RpcTooLong) and method in LONG:
-                # NOTE: a request that asks for too much says nothing about the endpoint.
-                self._metrics.add("rpc_failures", self.name)
-                raise named from error.__cause__
-            took = self._clock() - began
-            if took > SILENT * self._timeout_s:
-                # INVARIANT: it is asked again within the back-off, and silent until that request has failed, too.
-                self._silent_until = self._clock() + MAX_BACKOFF_S + 2 * self._timeout_s
-            raise (self.hung(named) if took > SLOW_S else self.failed(named)) from error.__cause__
-        finally:
-            with self._lock:
-                self._behind -= 1
+    def _repeated(self, method: str, params: Any) -> RPCResponse:
+        """Send a request within the endpoint's budget, and again while its failure may pass, for `patience` seconds.
+
+        NOTE: a time-out has taken all the time that there is; a refused request is refused again; and whether a
+        transaction has arrived is for the outbox to find out.
+        """
+        patience_s, slept, tries = self._patience_s, 0.0, 0
+        while True:
+            paced = self._pace.wait_s(max(patience_s, BUSY_S * self._alone) - slept)
+            if paced is None:
+                raise self.failed(RpcBusy(f"RPC {self.name}: {self._said or method}; it takes no more for now"))
+            self._sleep(paced)
+            slept += paced
+            began = self._clock()
+            try:
+                answer = self._within(method, params)
+            except RpcBusy as error:
+                self._pace.refused(error.retry_s)
+                failure: ChainError = error
+            except (RpcRefused, RpcTooLong) as error:
+                raise self._given_up(method, error, began) from error.__cause__
+            except ChainError as error:
+                if self._clock() - began > SLOW_S or method == SEND:
+                    raise self._given_up(method, error, began) from error.__cause__
+                failure = error
+            else:
+                self._took(self._clock() - began)
+                words = _passing(method, params, answer)
+                if words is None:
+                    return answer
+                if slept >= patience_s:
+                    return answer
+                failure = RpcRefused(words)
+            self._again(failure)
+            if isinstance(failure, RpcBusy):
+                continue
+            wait_s = min(AGAIN_S * 2.0**tries, patience_s - slept)
+            if wait_s <= 0:
+                raise self._given_up(method, failure, began) from failure.__cause__
+            self._sleep(wait_s)
+            slept, tries = slept + wait_s, tries + 1
+
+    @property
+    def _patience_s(self) -> float:
+        """Seconds for which a request is sent again: more if there is nobody else to ask; none for one that has been
+        away for long."""
+        if self._failing_since is not None and self._clock() - self._failing_since > AWAY_S:
+            return 0.0
+        return ALONE_S if self._alone else OTHERS_S
+
+    def _given_up(self, method: str, error: ChainError, began: float) -> ChainError:
+        """Note a request that was not answered, and return why, with the endpoint's name."""
+        named = type(error)(f"RPC {self.name}: {error}")
+        if isinstance(error, RpcRefused | RpcTooLong) and method in LONG:
+            # NOTE: a request that asks for too much says nothing about the endpoint.
+            self._metrics.add("rpc_failures", self.name)
+            return named
         took = self._clock() - began
-        self.latency_s = 0.7 * self.latency_s + 0.3 * took if self.latency_s else took
+        if took > SILENT * self._timeout_s:
+            # INVARIANT: it is asked again within the back-off, and silent until that request has failed, too.
+            self._silent_until = self._clock() + MAX_BACKOFF_S + 2 * self._timeout_s
+        return self.hung(named) if took > SLOW_S else self.failed(named)
+
+    def _took(self, seconds: float) -> None:
+        """Note a request that was answered."""
+        self._pace.answered()
+        self._failing_since = None
+        self.latency_s = 0.7 * self.latency_s + 0.3 * seconds if self.latency_s else seconds
         self.failures, self.trouble, self._retry_at = 0, None, 0.0
-        self._metrics.set("rpc_latency_seconds", took, self.name)
+        self._metrics.set("rpc_latency_seconds", seconds, self.name)
         self._metrics.set("rpc_endpoint_up", 1, self.name)
-        return answer
+
+    def _again(self, failure: ChainError) -> None:
+        """Note a request that is sent again."""
+        self._metrics.add("rpc_failures", self.name)
+        rate = f" (at most {self._pace.rate:.3g} requests a second for now)" if self._pace.rate else ""
+        self._tell(f"requests are sent again: {failure}{rate}")
+
+    def _tell(self, words: str) -> None:
+        """Say what the endpoint does not do, in the log once a minute, and to /readyz as long as it goes on."""
+        now = self._clock()
+        if now - self._told_at > TOLD_S or self._said is None:
+            _log.warning("rpc.endpoint_limits", endpoint=self.name, reason=words)
+            self._told_at = now
+        self._said, self._said_at = words, now
+
+    @property
+    def limits(self) -> str | None:
+        """What the endpoint has not done lately that others do, in words; None if nothing."""
+        return self._said if self._said is not None and self._clock() - self._said_at < TOLD_S else None
 
     def failed(self, error: ChainError) -> ChainError:
         """Note a request that was not answered: the endpoint is left alone for a while, longer each time."""
         self.failures, self.trouble = self.failures + 1, str(error)
+        self._failing_since = self._clock() if self._failing_since is None else self._failing_since
         self._retry_at = self._clock() + min(2.0 ** min(self.failures - 1, 16), MAX_BACKOFF_S)
         self._metrics.add("rpc_failures", self.name)
         self._metrics.set("rpc_endpoint_up", 0, self.name)
@@ -153,6 +272,8 @@ class Endpoint:
     def _within(self, method: str, params: Any) -> RPCResponse:
         """SAFETY: no wait of the HTTP client bounds an answer whose header comes byte by byte."""
         client = self._provider.client
+        with self._lock:
+            self._behind += 1
         try:
             return THREADS.begin(lambda: self._provider.request(client, RPCEndpoint(method), params)).result(
                 2 * self._timeout_s
@@ -162,3 +283,21 @@ class Endpoint:
             raise RpcUnavailable(
                 f"{method}: not answered within {2 * self._timeout_s:.0f} s (limits.rpc_timeout_s)"
             ) from None
+        finally:
+            with self._lock:
+                self._behind -= 1
+
+
+def _passing(method: str, params: Any, answer: RPCResponse) -> str | None:
+    """Return why the same request may have another answer in a moment, in the endpoint's words; None if it may not."""
+    error: Any = answer.get("error")
+    if error is not None:
+        return _words_of(answer) if said(method, params, error) is Said.LATER else None
+    if method == "eth_getBlockByNumber" and answer["result"] is None and params[0] not in FINAL_TAGS:
+        return f"{method}: it does not have block {params[0]}"
+    return None
+
+
+def _words_of(answer: RPCResponse) -> str:
+    error: Any = answer["error"]
+    return str(error.get("message", ""))[:MAX_WORDS]

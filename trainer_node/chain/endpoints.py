@@ -28,14 +28,14 @@ from web3.types import RPCEndpoint, RPCResponse
 from ..errors import ChainError, RpcCorrupt, RpcUnavailable, WrongChain
 from ..observe.metrics import Metrics
 from .abi import Codec
-from .endpoint import SLOW_S, THREADS, Endpoint
-from .rpc import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, is_refusal, show_endpoint
+from .endpoint import SEND, SLOW_S, THREADS, Endpoint
+from .refusals import is_refusal
+from .rpc import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, show_endpoint
 
 PATIENCE_S = 3.0
 """Seconds that an endpoint may take longer than the first one that answers, when all are asked."""
 SLOW_FACTOR = 4.0
 """An endpoint is slow if its answers take longer than `SLOW_S`, and so many times as long as those of the fastest."""
-SEND = "eth_sendRawTransaction"
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
@@ -87,6 +87,11 @@ class Endpoints(JSONBaseProvider):
     def source(self) -> Endpoint | None:
         """The endpoint that gave this thread its last answer."""
         return self._here.source
+
+    @property
+    def asked(self) -> Endpoint:
+        """The endpoint that this thread asks first."""
+        return self._here.only or self.serving
 
     def leave(self, endpoint: Endpoint) -> None:
         """Read from others until it shows the block that they show, if there are others of our chain."""
@@ -286,9 +291,10 @@ def connect(
     metrics: Metrics | None = None,
     clock: Callable[[], float] = time.monotonic,
     wait: Callable[..., Any] = wait,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Web3:
     """Return a connection to the chain with that id, over one or several endpoints. ``clock`` counts seconds, for what
-    is known of their health; ``wait`` waits for futures by it.
+    is known of their health; ``wait`` waits for futures by it, and ``sleep`` lets some of them pass.
 
     One that names another chain is left alone, and /readyz says so. Raises WrongChain if all do; RpcUnavailable or
     RpcCorrupt if no other one answers.
@@ -300,7 +306,17 @@ def connect(
         name if shown.count(name) == 1 else f"{name} ({at})" for at, name in enumerate(shown, 1)
     ]  # one host may serve several
     every = [
-        Endpoint(url, name, chain_id, metrics, timeout_s=timeout_s, max_bytes=max_bytes, clock=clock)
+        Endpoint(
+            url,
+            name,
+            chain_id,
+            metrics,
+            timeout_s=timeout_s,
+            max_bytes=max_bytes,
+            alone=len(listed) == 1,
+            clock=clock,
+            sleep=sleep,
+        )
         for url, name in zip(listed, names, strict=True)
     ]
     provider = Endpoints(every, metrics, clock, wait)

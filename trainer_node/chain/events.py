@@ -27,6 +27,9 @@ from web3.datastructures import AttributeDict
 from ..errors import RpcCorrupt, RpcRefused, RpcTooLong
 from ..storage.database import Database
 from .coders import EventCoder, event_coders
+from .endpoints import endpoints_of
+from .log_range import LogRange
+from .refusals import is_about_results
 from .rpc import guarded
 
 MAX_EVENTS = 100_000
@@ -71,46 +74,49 @@ class Query:
 
 
 def read_events(
-    web3: Web3, query: Query, first: int, last: int, span: int, most: int = MAX_EVENTS
+    web3: Web3, query: Query, first: int, last: int, span: LogRange, most: int = MAX_EVENTS
 ) -> Iterator[Event]:
-    """Yield the events in the blocks ``first..last``, in order.
+    """Yield the events in the blocks ``first..last``, in order; ``span``: how many blocks one request may name.
 
     Raises RpcUnavailable or RpcCorrupt; their message names a single block that is refused or too long.
     """
-    contract, names = query.contract, query.names
-    known = event_coders(contract)
-    wanted = [topic for topic, coder in known.items() if names is None or coder.name in names]
-    words = [None if word is None else word.to_bytes(32, "big") for word in query.words]
-    every: list[Any] = [
-        ["0x" + topic.hex() for topic in wanted],
-        *(None if word is None else "0x" + word.hex() for word in words),
-    ]
     count = 0
-    for start, end, raw_logs in _logs(web3, contract, every, first, last, span):
-        with guarded("eth_getLogs"):
-            count += len(raw_logs)
-            if count > most:
-                raise RpcCorrupt(f"eth_getLogs gave {count} logs; there cannot be more than {most}")
-            events = [_decode(contract, known, words, raw, start, end) for raw in raw_logs]
-            placed = {(event.block, event.index): event for event in events}
-            if len(placed) != len(events):
-                raise RpcCorrupt("eth_getLogs gave two logs at one place")
-        yield from (placed[place] for place in sorted(placed))
+    for start, end, raw_logs in _logs(web3, query, first, last, span):
+        count += len(raw_logs)
+        if count > most:
+            raise RpcCorrupt(f"eth_getLogs gave {count} logs; there cannot be more than {most}")
+        yield from _checked(query, raw_logs, start, end)
+
+
+def newest_events(web3: Web3, query: Query, first: int, last: int, span: LogRange) -> list[Event]:
+    """Return the events in the blocks ``first..last``, in order; only in the last of them where the endpoint gives no
+    more at once. Raises as `read_events`."""
+    while True:
+        first = max(first, last - span.length(endpoints_of(web3).asked) + 1)
+        try:
+            return _checked(query, _asked(web3, query, first, last, span), first, last)
+        except RpcRefused:
+            if first == last:
+                raise
+            first = (first + last + 1) // 2
 
 
 def _logs(
-    web3: Web3, contract: Contract, topics: list[Any], first: int, last: int, span: int
+    web3: Web3, query: Query, first: int, last: int, span: LogRange
 ) -> Iterator[tuple[int, int, Sequence[Any]]]:
-    """Yield (from, to, logs) as the endpoint gives them for ``first..last``, at most ``span`` blocks each, in order."""
-    for start in range(first, last + 1, span):
-        ranges = [(start, min(start + span - 1, last))]
+    """Yield (from, to, logs) as the endpoint gives them for ``first..last``, in order."""
+    endpoints, left = endpoints_of(web3), first
+    while left <= last:
+        ranges = [(left, min(left + span.length(endpoints.asked) - 1, last))]
+        left = ranges[0][1] + 1
         while ranges:
             begin, end = ranges.pop()
+            most = span.length(endpoints.asked)
+            if end - begin >= most:
+                ranges += [(begin + most, end), (begin, begin + most - 1)]
+                continue
             try:
-                with guarded("eth_getLogs"):
-                    found = web3.eth.get_logs(
-                        {"address": contract.address, "topics": topics, "fromBlock": begin, "toBlock": end}
-                    )
+                found = _asked(web3, query, begin, end, span)
             # NOTE: each endpoint has its own error for a range that is too much, so every refusal halves the range. An
             # error with another cause comes back for each half, down to a single block, and is raised then.
             except (RpcRefused, RpcTooLong) as error:
@@ -123,6 +129,40 @@ def _logs(
                 ranges += [(middle + 1, end), (begin, middle)]
             else:
                 yield begin, end, found
+
+
+def _asked(web3: Web3, query: Query, first: int, last: int, span: LogRange) -> Sequence[Any]:
+    """Return the logs that the endpoint gives for all of these blocks at once. Raises RpcRefused, RpcTooLong and others."""
+    known, endpoints = event_coders(query.contract), endpoints_of(web3)
+    wanted = [topic for topic, coder in known.items() if query.names is None or coder.name in query.names]
+    topics: list[Any] = [
+        ["0x" + topic.hex() for topic in wanted],
+        *(None if word is None else "0x" + word.to_bytes(32, "big").hex() for word in query.words),
+    ]
+    where = {"address": query.contract.address, "topics": topics, "fromBlock": first, "toBlock": last}
+    endpoint = endpoints.asked
+    try:
+        with guarded("eth_getLogs"):
+            found: Sequence[Any] = web3.eth.get_logs(where)  # type: ignore[arg-type]
+    except RpcRefused as error:
+        # NOTE: a range with many logs says nothing about the others.
+        if not is_about_results(str(error)):
+            span.refused(endpoint, last - first + 1)
+        raise
+    span.worked(endpoints.source, last - first + 1)
+    return found
+
+
+def _checked(query: Query, raw_logs: Sequence[Any], first: int, last: int) -> list[Event]:
+    """Return the events of some logs, in order. Raises RpcCorrupt if one was not asked for, or two have one place."""
+    words = [None if word is None else word.to_bytes(32, "big") for word in query.words]
+    with guarded("eth_getLogs"):
+        known = event_coders(query.contract)
+        events = [_decode(query.contract, known, words, raw, first, last) for raw in raw_logs]
+        placed = {(event.block, event.index): event for event in events}
+        if len(placed) != len(events):
+            raise RpcCorrupt("eth_getLogs gave two logs at one place")
+    return [placed[place] for place in sorted(placed)]
 
 
 def _decode(

@@ -25,7 +25,7 @@ from .codec.match import MatchInfo
 from .codec.trial import TrialInfo
 from .coders import view_coder
 from .connection import Connection
-from .events import MAX_EVENTS, Event, Query, read_events
+from .events import MAX_EVENTS, Event, Query, newest_events, read_events
 from .notes import CALL, Notes
 from .rpc import guarded
 
@@ -81,11 +81,10 @@ class Reader:
         """Return the numbers of the jobs that events name after block ``since``, in the last blocks that one request
         spans. They are not noted, so no other endpoint has to confirm them."""
         client, last = self._client, self.block.number
-        span = max(client.deployment.block, last - client.log_range + 1)
-        first = span if since is None else max(span, since + 1)
+        first = max(client.deployment.block, 0 if since is None else since + 1)
         if first > last:
             return []
-        events = list(read_events(client.web3, query, first, last, client.log_range))
+        events = newest_events(client.web3, query, first, last, client.log_range)
         return list(dict.fromkeys(int(event.args["jobId"]) for event in events))
 
     @contextlib.contextmanager

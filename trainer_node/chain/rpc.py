@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import secrets
 import threading
 import time
@@ -28,6 +29,7 @@ from web3.providers.base import JSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
 from ..errors import ChainError, Reverted, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable
+from .refusals import MAX_WORDS, TOO_MANY_REQUESTS, Said, as_geth, busy, said
 
 DEFAULT_TIMEOUT_S = 10.0
 DEFAULT_MAX_BYTES = 32 << 20
@@ -47,8 +49,9 @@ MAX_BYTES = {
 """By method: bytes of an answer that are read, with an error in it. Others may have all that the settings allow.
 SAFETY: a number of 32 MB would take a gigabyte while it is parsed. But a stranger's transaction may be as long as a
 block allows, and must be read."""
-CONTENT_TOO_LARGE = 413
-"""HTTP status of some endpoints for a request with too long an answer."""
+LOGS = "eth_getLogs"
+CONTENT_TOO_LARGE, GATEWAY_TIMEOUT = 413, 504
+"""HTTP statuses of some endpoints for a request with too long an answer."""
 
 Decoder = Callable[[bytes], tuple[str, dict[str, Any]]]
 """Returns name and arguments of the error in revert data."""
@@ -109,15 +112,18 @@ class BoundedProvider(JSONBaseProvider):
                         raise RpcTooLong(f"{method}: the answer exceeds {most} bytes{raised}")
                     if time.monotonic() > deadline:
                         raise RpcRefused(f"{method}: not answered within {2 * self._timeout_s:.0f} s")
-                status = response.status_code
+                status, told = response.status_code, response.headers
         # NOTE: a RuntimeError comes of a client that is closed meanwhile (`reset`).
         except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:
             raise RpcUnavailable(f"{method}: {type(error).__name__} {error}".strip()) from error
-        if status == CONTENT_TOO_LARGE:
-            raise RpcRefused(f"{method}: HTTP {status}, {bytes(answer[:300]).decode(errors='replace')}")
-        if status != 200:
-            raise RpcUnavailable(f"{method}: HTTP {status}")
-        return _parse(method, bytes(answer), number)
+        if status == 200:
+            found = _parse(method, bytes(answer), number)
+        else:
+            found = _failed(method, status, told, bytes(answer), number)
+        failure: Any = found.get("error")
+        if failure is not None and said(method, params, failure) is Said.BUSY:
+            raise busy(failure, told, f"{method}: {_words(failure['message'])}", time.time())
+        return found
 
     def reset(self, client: httpx.Client) -> None:
         """Drop the connections of a client, if requests still take it; a request that reads from one fails at its next
@@ -127,6 +133,40 @@ class BoundedProvider(JSONBaseProvider):
                 return
             self.client = self._new_client()
         client.close()
+
+
+def _failed(method: str, status: int, headers: httpx.Headers, answer: bytes, number: int) -> RPCResponse:
+    """Return the error that comes with a status other than 200, as some endpoints send refusals, and even reverts.
+
+    Raises RpcBusy, RpcRefused or RpcUnavailable with the provider's words if the body is no JSON-RPC error.
+    """
+    # NOTE: who refuses a request before it is read may not know its number.
+    with contextlib.suppress(RpcCorrupt, ValueError):
+        body = from_json(answer)
+        body = {**body, "id": number} if isinstance(body, dict) and body.get("id") is None else body
+        found = _parse(method, json.dumps(body).encode(), number)
+        failure: Any = found.get("error")
+        if failure is not None and status != TOO_MANY_REQUESTS:
+            return found
+        if failure is not None:
+            raise busy(failure, headers, f"{method}: HTTP {status}, {_words(failure['message'])}", time.time())
+    words = f"{method}: HTTP {status}"
+    if text := _words(answer.decode(errors="replace")):
+        words += f", {text}"
+    if status == TOO_MANY_REQUESTS:
+        raise busy({}, headers, words, time.time())
+    if 300 <= status < 400:
+        # SAFETY: an endpoint must not choose where our transactions go.
+        to = show_endpoint(headers.get("Location", "")) if "://" in headers.get("Location", "") else "elsewhere"
+        raise RpcUnavailable(f"{words}; it sends us to {_words(to)}: name the right address in rpc_url")
+    smaller = status == CONTENT_TOO_LARGE or (method == LOGS and (status < 500 or status == GATEWAY_TIMEOUT))
+    raise (RpcRefused if smaller else RpcUnavailable)(words)
+
+
+def _words(text: str) -> str:
+    """Return a provider's words on one line, without markup, and not many of them."""
+    plain = re.sub(r"<(?:style|script).*?</(?:style|script)>|<[^>]{0,400}>", " ", text[: 20 * MAX_WORDS], flags=re.DOTALL)
+    return " ".join("".join(c if c.isprintable() else " " for c in plain).split())[:MAX_WORDS]
 
 
 def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
@@ -142,7 +182,8 @@ def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
     if failure is not None:
         if not isinstance(failure, dict) or not isinstance(failure.get("message", ""), str):
             raise RpcCorrupt(f"{method}: the error in the answer is malformed")
-        return {"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": "", **failure}}  # type: ignore[typeddict-item]
+        refusal: Any = as_geth({"code": -32000, "message": "", **failure})
+        return {"jsonrpc": "2.0", "id": number, "error": refusal}
     if "result" not in parsed:
         raise RpcCorrupt(f"{method}: the answer has neither result nor error")
     result = parsed["result"]
@@ -160,7 +201,7 @@ def guarded(action: str, decode: Decoder | None = None) -> Iterator[None]:
     except (ChainError, AssertionError):
         raise
     except ContractLogicError as error:
-        data = revert_data(error)
+        data = _bytes_of(error.data)
         name, values = decode(data) if decode else ("revert", {"message": str(error.message)})
         raise Reverted(action, name, values, data) from error
     except Web3RPCError as error:
@@ -180,35 +221,9 @@ def guarded(action: str, decode: Decoder | None = None) -> Iterator[None]:
         raise RpcCorrupt(f"{action}: the answer makes no sense ({detail[:300]})") from error
 
 
-def is_refusal(answer: RPCResponse) -> bool:
-    """Return whether the endpoint could not answer. NOTE: a revert is an answer, the contract's."""
-    error: Any = answer.get("error")
-    if error is None:
-        return False
-    data = error.get("data")
-    nested = isinstance(data, dict) and ("data" in data or "result" in data)
-    reverted = error.get("code") == 3 or "revert" in str(error.get("message", "")).lower()
-    return not (reverted or nested or (isinstance(data, str) and data.startswith(("0x", "Reverted"))))
-
-
-def result_of(answer: RPCResponse) -> Any:
-    """Return what is in an answer. Raises ContractLogicError for a revert, Web3RPCError for any other error."""
-    error: Any = answer.get("error")
-    if error is None:
-        return answer["result"]
-    if is_refusal(answer):
-        raise Web3RPCError(str(error.get("message", "")))
-    raise ContractLogicError(str(error.get("message", "")), data=error.get("data"))
-
-
-def revert_data(error: ContractLogicError) -> bytes:
+def _bytes_of(data: Any) -> bytes:
     """Return the raw data of a revert; empty if the endpoint gives none."""
-    data = error.data
-    if isinstance(data, dict):  # some endpoints nest it
-        data = data.get("data") or data.get("result")
-    if not isinstance(data, str):
-        return b""
     try:
-        return bytes.fromhex(data.removeprefix("Reverted ").removeprefix("0x"))
+        return bytes.fromhex(data.removeprefix("0x")) if isinstance(data, str) else b""
     except ValueError:
         return b""

@@ -37,6 +37,7 @@ from ..storage.tables import Attempt, Transaction
 from .account import LEAST_GAS, AccountReader
 from .endpoints import endpoints_of
 from .fees import FeeRule, Offered, short_of
+from .late_receipts import LateReceipts
 from .majority import low
 from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
@@ -46,9 +47,8 @@ _STOP_GRACE_S = 5.0
 _UNDERPRICED_S = 5.0
 """Seconds after which a transaction is replaced that the endpoint has forgotten and refuses for its low fee."""
 _NONCE_TRIES = 4
-_LOST_POLLS, _LOST_S = 3, 60.0
-"""Looks at a used nonce until a transaction is called lost, because an endpoint may count a nonce before it has the
-receipt; and seconds, while one endpoint alone shows a receipt."""
+_KNOWN = "already known", "already imported", "alreadyknown", "known transaction", "already exists", "already_exists"
+"""Words of endpoints that have a transaction already: Geth's, OpenEthereum's, Nethermind's, Besu's, Erigon's."""
 _MAX_GAP = 64
 """Missing nonces before one of ours that are filled; with more it is given up."""
 
@@ -94,8 +94,7 @@ class TransactionManager:
         self._sent_at: dict[int, float] = {}
         self._used = -1
         """Highest nonce of a transaction of ours that was lost."""
-        self._missing: dict[int, tuple[int, float]] = {}
-        """By transaction id: looks at a used nonce without a receipt, and the time of the first."""
+        self._receipts = LateReceipts(self._reader, clock)
 
     # ------------------------------------------------------------------ actions
 
@@ -131,7 +130,7 @@ class TransactionManager:
             for _ in range(_NONCE_TRIES):
                 row = self._outbox.add(call, self._next_nonce(least), gas, *offered)
                 self._sent_at.pop(row.id, None)
-                self._missing.pop(row.id, None)
+                self._receipts.forget(row)
                 if self._first_broadcast(row):
                     return row.id
                 least = row.nonce + 1
@@ -282,7 +281,7 @@ class TransactionManager:
                     self._web3.eth.send_raw_transaction(attempt.raw)
                 except Web3RPCError as error:
                     message = str(error.message)[:300]
-                    known = any(words in message.lower() for words in ("already known", "already imported"))
+                    known = any(words in message.lower() for words in _KNOWN)
                     return None if known else message
         except Reverted as error:
             return str(error)
@@ -359,11 +358,9 @@ class TransactionManager:
         )
 
     def _missed(self, row: Transaction) -> None:
-        """Count a look at a used nonce while most endpoints have no receipt of ours; in the end call the transaction
-        lost, later if one of them has a receipt."""
-        looks, since = self._missing.get(row.id, (0, self._clock()))
-        self._missing[row.id] = looks + 1, since
-        if looks + 1 < _LOST_POLLS or (self._clock() - since < _LOST_S and self._reader.mined(row)):
+        """Note that a nonce is used while most endpoints have no receipt of ours; call the transaction lost in the
+        end."""
+        if self._receipts.may_come(row):
             return
         self._used = max(self._used, row.nonce)
         self._outbox.finish(row, "lost")

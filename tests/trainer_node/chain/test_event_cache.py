@@ -13,6 +13,7 @@ from sqlalchemy.exc import OperationalError
 
 from trainer_node.chain import ChainClient, Contracts
 from trainer_node.chain.events import IDLE_BLOCKS, MAX_QUERIES, Event, EventCache, Query, read_events
+from trainer_node.chain.log_range import LogRange
 from trainer_node.errors import RpcUnavailable
 from trainer_node.storage.database import Database
 
@@ -63,7 +64,7 @@ class Reader:
         if self.down:
             raise RpcUnavailable("the endpoint is down")
         self.ranges.append((first, last))
-        found = read_events(self._web3, self.query, first, last, 1000)
+        found = read_events(self._web3, self.query, first, last, LogRange(1000))
         return [event for event in found if event.block <= self.known]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from trainer_node.chain import ChainClient, Contracts
 from trainer_node.chain.events import Event, Query, read_events
+from trainer_node.chain.log_range import LogRange
 from trainer_node.errors import RpcRefused, RpcTooLong, RpcUnavailable
 
 from .endpoint import ADDRESS, Endpoint, result
@@ -40,6 +41,9 @@ class Logs:
         return self._refuse(request, len(logs)) or (200, result(request, logs))
 
     def read(self, span: int = 64) -> list[Event]:
+        return self.read_by(LogRange(span))
+
+    def read_by(self, span: LogRange) -> list[Event]:
         return list(read_events(self._web3, self.query, 0, LAST, span))
 
     def _log(self, asked: dict, index: int, block: int) -> dict:
@@ -124,7 +128,7 @@ def test_an_answer_that_comes_too_slowly_is_read_in_halves(
     monkeypatch.setattr(provider, "client", httpx.Client(transport=httpx.MockTransport(slowly)))
     monkeypatch.setattr("trainer_node.chain.rpc.time", SimpleNamespace(monotonic=lambda: clock[0]))
     assert [event.block for event in logs.read()] == list(BLOCKS)
-    assert logs.asked == [(0, 63), (0, 31), (32, 63), (64, 99)]
+    assert logs.asked == [(0, 63), (0, 31), (32, 63), (64, 95), (96, 99)]
 
 
 def test_one_block_that_is_too_long_names_the_limit_and_the_remedy(endpoint: Endpoint) -> None:
@@ -144,16 +148,64 @@ def test_one_block_that_is_refused_names_the_limit_and_the_remedy(endpoint: Endp
 
 
 def test_an_endpoint_that_refuses_everything_is_asked_a_few_times(endpoint: Endpoint) -> None:
-    logs = Logs(endpoint.client(), lambda request, _: (200, error(request, -32005, "rate limit")))
+    logs = Logs(endpoint.client(), lambda request, _: (200, error(request, -32000, "no logs here")))
     endpoint.answer = logs.answer
-    with pytest.raises(RpcUnavailable, match="rate limit"):
+    with pytest.raises(RpcUnavailable, match="no logs here"):
         logs.read()
     assert [last - first + 1 for first, last in logs.asked] == [64, 32, 16, 8, 4, 2, 1]
 
 
-def test_an_endpoint_that_is_out_is_asked_once(endpoint: Endpoint) -> None:
+def test_an_endpoint_that_is_out_is_not_asked_for_less(endpoint: Endpoint) -> None:
     logs = Logs(endpoint.client(), lambda *_: (503, b""))
     endpoint.answer = logs.answer
     with pytest.raises(RpcUnavailable, match="HTTP 503"):
         logs.read()
-    assert len(logs.asked) == 1
+    assert set(logs.asked) == {(0, 63)}
+
+
+def longer_than(most: int, status: int) -> Callable[[dict, int], tuple[int, bytes] | None]:
+    """Return an endpoint's refusal of ranges of more blocks than that."""
+
+    def refuse(request: dict, _count: int) -> tuple[int, bytes] | None:
+        asked = request["params"][0]
+        said = f"requests of up to a {most} block range only"
+        longer = int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) >= most
+        return (status, error(request, -32600, said)) if longer else None
+
+    return refuse
+
+
+@pytest.mark.parametrize("status", [200, 400, 403, 413, 500])
+def test_the_length_that_an_endpoint_takes_is_remembered(endpoint: Endpoint, status: int) -> None:
+    logs = Logs(endpoint.client(), longer_than(10, status))
+    endpoint.answer = logs.answer
+    span = LogRange(64)
+    assert [event.block for event in logs.read_by(span)] == list(BLOCKS)
+    refused = [one for one in logs.asked if one[1] - one[0] >= 10]
+    assert refused[:3] == [(0, 63), (0, 31), (0, 15)]
+    assert len(refused) <= 5, "longer ranges are tried again, and not often"
+    assert span.length(endpoint) == 64, "of others nothing is known"
+
+
+def test_a_length_that_was_refused_once_grows_again() -> None:
+    span = LogRange(10_000)
+    span.refused("x", 10_000)
+    assert span.length("x") == 5_000
+    tries = 0
+    while span.length("x") < 10_000:
+        span.worked("x", span.length("x"))
+        tries += 1
+        assert tries < 10
+
+
+def test_an_endpoint_with_a_limit_is_seldom_asked_for_more() -> None:
+    span, refused = LogRange(10_000), 0
+    for _ in range(2_000):
+        length = span.length("x")
+        if length > 10:
+            span.refused("x", length)
+            refused += 1
+        else:
+            span.worked("x", length)
+    assert span.length("x") in range(5, 20)
+    assert refused < 30

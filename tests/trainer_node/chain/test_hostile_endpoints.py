@@ -23,6 +23,7 @@ from trainer_node.chain.codec.base import MAX_CALLS, calls_in
 from trainer_node.chain.coders import event_coders, view_coder
 from trainer_node.chain.endpoints import Endpoints, endpoints_of
 from trainer_node.chain.events import Query, read_events
+from trainer_node.chain.log_range import LogRange
 from trainer_node.chain.rpc import BoundedProvider
 from trainer_node.errors import Disagreement, RpcCorrupt, RpcUnavailable
 
@@ -168,7 +169,7 @@ def test_logs_at_places_that_cannot_be(changes: list[dict[str, Any]], right: boo
             "removed": False,
         }
         endpoint.answer = lambda request: (200, result(request, [{**log, **change} for change in changes]))
-        read = lambda: list(read_events(web3, Query(contract, (7,)), 0, 5, 10))  # noqa: E731
+        read = lambda: list(read_events(web3, Query(contract, (7,)), 0, 5, LogRange(10)))  # noqa: E731
         if right:
             assert len(read()) == len(changes)
         else:
