@@ -25,6 +25,8 @@ WAIT_S = 600.0
 
 def assay(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "trainer_node.cli", *map(str, arguments)]
+    # NOTE: what a shell starts in the background ignores SIGINT, and so would all that it starts.
+    options |= {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
 
 
