@@ -32,7 +32,9 @@ T = TypeVar("T")
 _MAX_WEI = 1 << 128
 _MAX_GAS = 1 << 40
 _MAX_COUNT = 1 << 63
-_REMEDY = {"baseFeePerGas": ": the chain has no base fee (EIP-1559), which transactions here name; use another"}
+_REMEDY = {
+    "baseFeePerGas": ": the chain has no base fee (EIP-1559), which transactions here name; use another"
+}
 _BISECTED = 256
 """Blocks before the newest in which the transaction is looked for that has used a nonce: full nodes have no older
 states at hand."""

@@ -55,7 +55,9 @@ class LateReceipts:
             missing.ours, missing.looked_at = self._reader.taken_by_us(row), now
             if missing.ours:
                 waited_s = round(now - missing.since, 1)
-                _log.warning("transaction.receipt_late", action=row.action, nonce=row.nonce, waited_s=waited_s)
+                _log.warning(
+                    "transaction.receipt_late", action=row.action, nonce=row.nonce, waited_s=waited_s
+                )
         if missing.ours:
             return True
         return now - missing.since < LOST_S and (missing.ours is None or self._reader.mined(row))

@@ -30,6 +30,8 @@ TOO_MANY_REQUESTS = 429
 """HTTP status (RFC 6585, section 4); some endpoints use it as a JSON-RPC code, too."""
 LIMIT_EXCEEDED = -32005
 """JSON-RPC code for requests beyond any limit (EIP-1474): too many of them, or one of too much."""
+BUSY_CODES = TOO_MANY_REQUESTS, -32029, -32016
+"""JSON-RPC codes that some providers have for too many requests alone."""
 _BUSY = re.compile(
     r"rate.?limit|request rate|too many requests|request limit|requests? (?:per|/) ?(?:second|minute|day)"
     r"|per second capacity|compute units|throttl|request count exceeded|quota|credits? (?:limit|exceeded)|over capacity",
@@ -41,9 +43,12 @@ _LATER = re.compile(
     r"|try again|temporarily|timed? ?out|timeout|upstream|bad gateway|service unavailable|no (?:healthy|available) ",
     re.IGNORECASE,
 )
-_TAG = re.compile(r"pending|too many arguments|block (?:tag|parameter|number)|invalid params|argument 1", re.IGNORECASE)
+_TAG = re.compile(
+    r"pending|too many arguments|block (?:tag|parameter|number)|invalid params|argument 1", re.IGNORECASE
+)
 _RESULTS = re.compile(
-    r"more than [\d,]+ (?:results|logs)|response size|too many (?:results|logs)|response is too", re.IGNORECASE
+    r"more than [\d,]+ (?:results|logs)|response size|too many (?:results|logs)|response is too",
+    re.IGNORECASE,
 )
 _HEX = re.compile(r"0x(?:[0-9a-fA-F]{2})+")
 _NESTS = "data", "result", "originalError", "error", "cause"
@@ -66,7 +71,7 @@ def said(method: str, params: Any, error: Mapping[str, Any]) -> Said:
         return Said.REVERT
     words, code = str(error.get("message", "")), error.get("code")
     # NOTE: for logs the code of a limit is that of the range, unless the words are about the rate.
-    if code == TOO_MANY_REQUESTS or _BUSY.search(words):
+    if code in BUSY_CODES or _BUSY.search(words):
         return Said.BUSY
     if code == LIMIT_EXCEEDED and method != "eth_getLogs":
         return Said.BUSY
@@ -81,10 +86,14 @@ def is_about_results(words: str) -> bool:
     return bool(_RESULTS.search(words))
 
 
-def refuses_pending(params: Any, answer: RPCResponse) -> bool:
-    """Return whether an endpoint refuses a request because it is about the pending block."""
+def refuses_pending(method: str, answer: RPCResponse) -> bool:
+    """Return whether an endpoint refuses a request about the pending block for that reason.
+
+    NOTE: some say "internal error"; but a count of transactions can be refused for nothing else.
+    """
     error: Any = answer.get("error")
-    return error is not None and _names(params, (PENDING,)) and bool(_TAG.search(str(error.get("message", ""))))
+    words = str(error.get("message", "")) if error is not None else ""
+    return is_refusal(answer) and (method == "eth_getTransactionCount" or bool(_TAG.search(words)))
 
 
 def without_pending(method: str, params: Any) -> Any:
@@ -105,17 +114,20 @@ def _retry_after_s(headers: Mapping[str, str], now_s: float) -> float:
     """Return the seconds of the header Retry-After, which may name a date (RFC 9110, section 10.2.3); 0 without it."""
     text = headers.get("Retry-After", "").strip()
     try:
-        return max(float(text), 0.0) if text[:1].isdigit() else parsedate_to_datetime(text).timestamp() - now_s
+        return (
+            max(float(text), 0.0) if text[:1].isdigit() else parsedate_to_datetime(text).timestamp() - now_s
+        )
     except (ValueError, OverflowError):
         return 0.0
 
 
 def _backoff_s(error: Mapping[str, Any]) -> float:
-    """Return the seconds of the hint that Infura puts into the error: ``data.rate.backoff_seconds``; 0 without it."""
+    """Return the seconds of the hint that Infura puts into the error, as ``backoff_seconds`` in ``data`` or in
+    ``data.rate``; 0 without it."""
     data = error.get("data")
-    rate = data.get("rate") if isinstance(data, dict) else None
-    seconds = rate.get("backoff_seconds") if isinstance(rate, dict) else None
-    return max(float(seconds), 0.0) if isinstance(seconds, int | float) else 0.0
+    places = (data, data.get("rate")) if isinstance(data, dict) else ()
+    found = (place.get("backoff_seconds") for place in places if isinstance(place, dict))
+    return max((float(one) for one in found if isinstance(one, int | float)), default=0.0)
 
 
 # ------------------------------------------------------------------ reverts

@@ -149,7 +149,9 @@ def _failed(method: str, status: int, headers: httpx.Headers, answer: bytes, num
         if failure is not None and status != TOO_MANY_REQUESTS:
             return found
         if failure is not None:
-            raise busy(failure, headers, f"{method}: HTTP {status}, {_words(failure['message'])}", time.time())
+            raise busy(
+                failure, headers, f"{method}: HTTP {status}, {_words(failure['message'])}", time.time()
+            )
     words = f"{method}: HTTP {status}"
     if text := _words(answer.decode(errors="replace")):
         words += f", {text}"
@@ -157,7 +159,11 @@ def _failed(method: str, status: int, headers: httpx.Headers, answer: bytes, num
         raise busy({}, headers, words, time.time())
     if 300 <= status < 400:
         # SAFETY: an endpoint must not choose where our transactions go.
-        to = show_endpoint(headers.get("Location", "")) if "://" in headers.get("Location", "") else "elsewhere"
+        to = (
+            show_endpoint(headers.get("Location", ""))
+            if "://" in headers.get("Location", "")
+            else "elsewhere"
+        )
         raise RpcUnavailable(f"{words}; it sends us to {_words(to)}: name the right address in rpc_url")
     smaller = status == CONTENT_TOO_LARGE or (method == LOGS and (status < 500 or status == GATEWAY_TIMEOUT))
     raise (RpcRefused if smaller else RpcUnavailable)(words)
@@ -165,7 +171,9 @@ def _failed(method: str, status: int, headers: httpx.Headers, answer: bytes, num
 
 def _words(text: str) -> str:
     """Return a provider's words on one line, without markup, and not many of them."""
-    plain = re.sub(r"<(?:style|script).*?</(?:style|script)>|<[^>]{0,400}>", " ", text[: 20 * MAX_WORDS], flags=re.DOTALL)
+    plain = re.sub(
+        r"<(?:style|script).*?</(?:style|script)>|<[^>]{0,400}>", " ", text[: 20 * MAX_WORDS], flags=re.DOTALL
+    )
     return " ".join("".join(c if c.isprintable() else " " for c in plain).split())[:MAX_WORDS]
 
 

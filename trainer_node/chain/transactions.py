@@ -47,7 +47,14 @@ _STOP_GRACE_S = 5.0
 _UNDERPRICED_S = 5.0
 """Seconds after which a transaction is replaced that the endpoint has forgotten and refuses for its low fee."""
 _NONCE_TRIES = 4
-_KNOWN = "already known", "already imported", "alreadyknown", "known transaction", "already exists", "already_exists"
+_KNOWN = (
+    "already known",
+    "already imported",
+    "alreadyknown",
+    "known transaction",
+    "already exists",
+    "already_exists",
+)
 """Words of endpoints that have a transaction already: Geth's, OpenEthereum's, Nethermind's, Besu's, Erigon's."""
 _MAX_GAP = 64
 """Missing nonces before one of ours that are filled; with more it is given up."""
