@@ -105,6 +105,10 @@ forge-test-portable: setup
 campaign: setup ## A million acts of honest and hostile parties
 	FOUNDRY_PROFILE=campaign $(BIN)/forge test --match-contract CampaignTest
 
+.PHONY: endpoints
+endpoints: setup ## A job with a liar through endpoints with each quirk of real providers
+	$(PYTEST) -m "slow or not slow" tests/campaigns/test_endpoints.py $(ARGS)
+
 .PHONY: node-campaigns
 node-campaigns: setup ## Hundreds of jobs through broken RPC endpoints and reorganised chains
 	$(PYTEST) -s -m slow tests/campaigns $(ARGS)

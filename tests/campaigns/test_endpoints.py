@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+from eth_utils.address import to_checksum_address
 
 from assay_lab.faults import EXPECTED, Fault
 from tests.conftest import Anvil
@@ -31,9 +32,7 @@ def by_name(name: str) -> Quirk:
 def test_every_quirk_names_where_it_was_seen() -> None:
     assert len({quirk.name for quirk in QUIRKS}) == len(QUIRKS) >= 25
     for quirk in QUIRKS:
-        assert re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/(issues|pull|blob)/\S+", quirk.seen), (
-            quirk.name
-        )
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", quirk.seen), quirk.name
 
 
 Captured = pytest.CaptureFixture[str]
@@ -72,7 +71,7 @@ def play(
 def _stakes_nothing(played: Game, proxy: QuirkProxy, quirk: Quirk) -> None:
     """Let an honest trainer look at an open job through an endpoint that cannot work."""
     proxy.quirk = quirk
-    trainer, me = played.services["trainer-0"], played.address("trainer-0")
+    trainer, me = played.services["trainer-0"], to_checksum_address(played.address("trainer-0"))
     before = played.web3.eth.get_balance(me)
     for _ in range(ROUNDS):
         trainer.round()

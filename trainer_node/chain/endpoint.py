@@ -71,8 +71,8 @@ class Endpoint:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``clock``: seconds by which the endpoint's health is judged; ``sleep`` lets some of them pass; ``alone``: there
-        is no other to ask."""
+        """``clock``: seconds by which the endpoint's health is judged; ``sleep`` lets some of them pass; ``alone``:
+        there is no other to ask."""
         self.url, self.name = url, name
         self._provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
         self._timeout_s = timeout_s
@@ -140,8 +140,8 @@ class Endpoint:
             return answer
         self._no_pending_until = self._clock() + NO_PENDING_S
         self._tell(
-            f"knows no pending block ({_words_of(answer)}); the newest one is asked instead, so what needs a transaction "
-            "that waits is sent once that is mined"
+            f"knows no pending block ({_words_of(answer)}); the newest one is asked instead, so what needs a "
+            "transaction that waits is sent once that is mined"
         )
         return other
 
@@ -296,7 +296,7 @@ def _passing(method: str, params: Any, answer: RPCResponse) -> str | None:
     if error is not None:
         return _words_of(answer) if said(method, params, error) is Said.LATER else None
     if method == "eth_call" and answer["result"] == "0x" and _numbered(params):
-        # NOTE: Erigon says so of a block ahead of its head. What is asked at a number is a view, which returns something.
+        # NOTE: Erigon says so of a block ahead of its head. What is asked at a number is a view, which has a result.
         return f"{method}: it has no result at block {params[1]}"
     if method == "eth_getBlockByNumber" and answer["result"] is None and params[0] not in FINAL_TAGS:
         return f"{method}: it does not have block {params[0]}"

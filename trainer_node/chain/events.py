@@ -132,7 +132,7 @@ def _logs(
 
 
 def _asked(web3: Web3, query: Query, first: int, last: int, span: LogRange) -> Sequence[Any]:
-    """Return the logs that the endpoint gives for all of these blocks at once. Raises RpcRefused, RpcTooLong and others."""
+    """Return the logs that the endpoint gives for all of these blocks at once. Raises as `read_events`."""
     known, endpoints = event_coders(query.contract), endpoints_of(web3)
     wanted = [topic for topic, coder in known.items() if query.names is None or coder.name in query.names]
     topics: list[Any] = [

@@ -6,7 +6,7 @@
     other      a refusal of this very request: a smaller one may work, or another block tag
 
 No standard says how these look (EIP-1474 has codes, and few keep to them), so words decide where codes do not. The
-tests name where each form was seen (tests/trainer_node/chain/refusal_forms.py).
+tests name where each form was seen (tests/campaigns/quirks.py).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ LIMIT_EXCEEDED = -32005
 BUSY_CODES = TOO_MANY_REQUESTS, -32029, -32016
 """JSON-RPC codes that some providers have for too many requests alone."""
 _BUSY = re.compile(
-    r"rate.?limit|request rate|too many requests|request limit|requests? (?:per|/) ?(?:second|minute|day)"
-    r"|per second capacity|compute units|throttl|request count exceeded|quota|credits? (?:limit|exceeded)|over capacity",
+    r"rate.?limit|request rate|too many requests|request limit|requests? (?:per|/) ?(?:second|minute)"
+    r"|per second capacity|compute units|throttl|request count exceeded|quota|credits? (?:limit|exceeded)",
     re.IGNORECASE,
 )
 _LATER = re.compile(
     r"header not found|header for hash not found|block not found|unknown block|block is out of range|missing trie node"
-    r"|no historical rpc|indexing is in progress|not (?:yet )?(?:indexed|available yet|synced)|after last accepted block"
+    r"|indexing is in progress|not (?:yet )?(?:indexed|available yet|synced)|after last accepted block"
     r"|try again|temporarily|timed? ?out|timeout|upstream|bad gateway|service unavailable|no (?:healthy|available) ",
     re.IGNORECASE,
 )

@@ -1,8 +1,7 @@
 """A budget of requests a second that adapts to what an endpoint takes.
 
 There is none until the endpoint says that it has had enough. Then it is a little less than what the endpoint has
-answered in the second before, and grows slowly until it is refused again (additive increase, multiplicative decrease:
-Chiu and Jain, "Analysis of the increase and decrease algorithms", 1989). Requests beyond it wait instead of being
+answered in the second before, and grows slowly until it is refused again. Requests beyond it wait instead of being
 refused, because some providers count refused ones, too.
 """
 
@@ -18,10 +17,10 @@ LESS = 0.8
 """Factor of the budget once it was too much."""
 LEAST, MOST = 1.0, 500.0
 """Requests a second: the budget is never lower; beyond the higher one there is none."""
-GROWS_S, GROWS = 10.0, 0.5
-"""Seconds without a refusal after which the budget grows by so many requests a second."""
+GROWS_S, GROWS = 10.0, 1.05
+"""Seconds without a refusal after which the budget grows by this factor."""
 HINT_S = 10.0
-"""Longest wait that an endpoint may ask for. SAFETY: it does not decide how long a move waits; then it is asked again."""
+"""Longest wait that an endpoint may ask for; then it is asked again. SAFETY: it does not decide when we move."""
 FIRST_WAIT_S = 0.5
 """Wait after a refusal without a hint; twice as long after each that follows."""
 
@@ -70,7 +69,7 @@ class Pace:
 
     def _grow(self, now: float) -> None:
         if self.rate is not None and now - self._grown_at >= GROWS_S:
-            self.rate += GROWS * int((now - self._grown_at) / GROWS_S)
+            self.rate *= GROWS ** int((now - self._grown_at) / GROWS_S)
             self._grown_at = now
             if self.rate > MOST:
                 self.rate = None

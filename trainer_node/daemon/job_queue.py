@@ -94,6 +94,11 @@ class JobQueue:
         turns, self._next = _turns(self._next, count, room, lambda job: job not in known and job not in quiet)
         return first + others + turns + silent
 
+    @property
+    def at_work(self) -> bool:
+        """Whether there are jobs that we work on."""
+        return bool(self._at_work)
+
     def ours(self, job: int) -> bool:
         """Return whether a job concerns us."""
         return job in self._ours
@@ -186,6 +191,11 @@ class Scheduler:
         self._metrics = metrics or Metrics()
         self.complete = False
         """True if all our jobs were read and attended to in the last round."""
+
+    @property
+    def at_work(self) -> bool:
+        """Whether there are jobs that we work on."""
+        return self._queue.at_work
 
     def go(self, snapshot: Snapshot, attend: Callable[[JobView], tuple[bool, Exception | None]]) -> None:
         """Call ``attend``, which returns whether a job concerns us, and an error. Raises only RpcUnavailable and

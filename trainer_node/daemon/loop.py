@@ -34,7 +34,7 @@ from .withdrawals import Teller
 
 COMPARE_S = 60.0
 """Seconds between two comparisons of what several endpoints show, while they do not contradict each other."""
-COUNT_S = 10.0
+COUNT_S = 300.0
 """Seconds between two looks at our account while no job concerns us."""
 
 _log = structlog.get_logger(__name__)
@@ -95,7 +95,7 @@ class Loop:
 
     def tick(self) -> None:
         """Read the chain once and do what is due. Raises only RpcUnavailable and RpcCorrupt, if the chain is gone."""
-        self._withheld = None
+        self._withheld, self._node.idle = None, False
         if self._sender is not None:
             self._sender.failed.clear()
         try:
@@ -114,6 +114,8 @@ class Loop:
         if any(self._ours) or time.monotonic() - self._counted >= COUNT_S:
             self._counted = time.monotonic()
             self._count(snapshot)
+        waits = self._node.transactions is not None and bool(self._node.transactions.open())
+        self._node.idle = not (any(self._ours) or self._scheduler.at_work or waits)
         self._ours = [False, self._ours[0]]
         self._compare(snapshot)
 

@@ -53,6 +53,8 @@ from .single_use import alone
 MAX_BACKOFF_S = 60.0
 RESTORED_S = 3.0
 """Least seconds for which a node that was restored from a backup watches whether its key is in use elsewhere."""
+IDLE_POLLS = 10
+"""An idle node does one round in so many: providers count requests, and nothing of ours can be due."""
 RECOVERY_S = 60.0
 """Seconds that a daemon that starts waits for the transactions of an earlier process."""
 _PORT = "artifact server port"
@@ -78,6 +80,8 @@ class Daemon:
     stop: threading.Event = field(default_factory=threading.Event)
     problems: Problems = field(default_factory=Problems)
     """Present problems, by topic; /readyz shows them."""
+    idle: bool = False
+    """True if no job concerned us in the last round, and nothing of ours is computed or waits to be mined."""
     board: Board = field(default_factory=Board)
     """Reports about runs, which the server shows."""
     keeper: Keeper = field(kw_only=True)
@@ -358,7 +362,7 @@ class Service:
             metrics.set("rpc_up", 1)
             metrics.add("ticks", "ok")
             self._failures = 0
-            return self._node.settings.poll_s
+            return self._node.settings.poll_s * (IDLE_POLLS if self._node.idle else 1)
         metrics.add("ticks", result)
         self._failures += 1
         return min(self._node.settings.poll_s * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S)
