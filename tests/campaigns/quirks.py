@@ -266,7 +266,7 @@ QUIRKS = (
     Quirk(
         "429: over rate limit",
         "foundry-rs/foundry#10938",
-        sometimes(0.2, ("eth_call", "eth_getLogs"), refusing(429, -32016, "over rate limit")),
+        sometimes(0.05, ("eth_call", "eth_getLogs"), refusing(429, -32016, "over rate limit")),
         told="over rate limit",
     ),
     Quirk(

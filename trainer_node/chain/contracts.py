@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -123,6 +124,12 @@ class Deployment:
     @property
     def panel(self) -> str:
         return self.addresses["Panel"]
+
+    @property
+    def digest(self) -> str:
+        """A text that is the same for equal chain ids, addresses and code hashes."""
+        told = json.dumps([self.chain_id, self.addresses, self.code_hashes], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()
 
     @classmethod
     def load(cls, path: Path) -> Deployment:

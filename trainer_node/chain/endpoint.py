@@ -17,10 +17,10 @@ from .refusals import (
     FINAL_TAGS,
     MAX_WORDS,
     PENDING,
-    Said,
+    Meaning,
     is_refusal,
+    meaning_of,
     refuses_pending,
-    said,
     without_pending,
 )
 from .request_pace import Pace
@@ -245,7 +245,7 @@ class Endpoint:
         self._tell(f"requests are sent again: {failure}{rate}")
 
     def _tell(self, words: str) -> None:
-        """Say what the endpoint does not do, in the log once a minute, and to /readyz as long as it goes on."""
+        """Say what the endpoint does not do, in the log once a minute, and to /readyz as long as it lasts."""
         now = self._clock()
         if now - self._told_at > TOLD_S or self._said is None:
             _log.warning("rpc.endpoint_limits", endpoint=self.name, reason=words)
@@ -294,7 +294,7 @@ def _passing(method: str, params: Any, answer: RPCResponse) -> str | None:
     """Return why the same request may have another answer in a moment, in the endpoint's words; None if it may not."""
     error: Any = answer.get("error")
     if error is not None:
-        return _words_of(answer) if said(method, params, error) is Said.LATER else None
+        return _words_of(answer) if meaning_of(method, params, error) is Meaning.LATER else None
     if method == "eth_call" and answer["result"] == "0x" and _numbered(params):
         # NOTE: Erigon says so of a block ahead of its head. What is asked at a number is a view, which has a result.
         return f"{method}: it has no result at block {params[1]}"

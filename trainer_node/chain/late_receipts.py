@@ -41,7 +41,7 @@ class LateReceipts:
         self._missing: dict[int, _Missing] = {}
 
     def forget(self, row: Transaction) -> None:
-        """Begin anew with a transaction."""
+        """Forget what was seen of a transaction."""
         self._missing.pop(row.id, None)
 
     def may_come(self, row: Transaction) -> bool:

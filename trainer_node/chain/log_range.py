@@ -1,4 +1,4 @@
-"""How many blocks a request for logs spans: as many as the endpoint has taken before.
+"""Lengths of the ranges that requests for logs name: as many blocks as the endpoint has taken before.
 
 Providers have limits of their own, from 5 blocks to none, and say so in as many ways. So a refused range is halved, and
 the length that worked is remembered for this endpoint. A range may also be refused for its many logs, so longer ones

@@ -1,4 +1,4 @@
-"""What endpoints say when they do not answer: one meaning for each of the many forms.
+"""Meanings of what endpoints say when they do not answer: one for each of the many forms.
 
     revert     the contract's own answer, wherever a client puts its data: rewritten as Geth gives it
     busy       it has had enough requests for now: the same request later, and fewer of them
@@ -50,13 +50,16 @@ _RESULTS = re.compile(
     r"more than [\d,]+ (?:results|logs)|response size|too many (?:results|logs)|response is too",
     re.IGNORECASE,
 )
+_KNOWN = re.compile(
+    r"already ?known|already imported|known transaction|already exists|already_exists", re.IGNORECASE
+)
 _HEX = re.compile(r"0x(?:[0-9a-fA-F]{2})+")
 _NESTS = "data", "result", "originalError", "error", "cause"
 _MAX_DEPTH = 4
 _SELECTOR_DIGITS, _WORD_DIGITS = 8, 64
 
 
-class Said(Enum):
+class Meaning(Enum):
     """Meaning of an error in an answer."""
 
     REVERT = "revert"
@@ -65,25 +68,31 @@ class Said(Enum):
     OTHER = "other"
 
 
-def said(method: str, params: Any, error: Mapping[str, Any]) -> Said:
+def meaning_of(method: str, params: Any, error: Mapping[str, Any]) -> Meaning:
     """Return what the error in an answer to a request means."""
     if is_revert(error):
-        return Said.REVERT
+        return Meaning.REVERT
     words, code = str(error.get("message", "")), error.get("code")
     # NOTE: for logs the code of a limit is that of the range, unless the words are about the rate.
     if code in BUSY_CODES or _BUSY.search(words):
-        return Said.BUSY
+        return Meaning.BUSY
     if code == LIMIT_EXCEEDED and method != "eth_getLogs":
-        return Said.BUSY
+        return Meaning.BUSY
     if _LATER.search(words) and not _names(params, FINAL_TAGS):
         # NOTE: who has no final blocks has none a second later.
-        return Said.LATER
-    return Said.OTHER
+        return Meaning.LATER
+    return Meaning.OTHER
 
 
 def is_about_results(words: str) -> bool:
     """Return whether an endpoint refuses a range of blocks because of what is in it, and not because of its length."""
     return bool(_RESULTS.search(words))
+
+
+def has_it_already(words: str) -> bool:
+    """Return whether an endpoint refuses a transaction because it has it, in the words of Geth, OpenEthereum,
+    Nethermind, Besu or Erigon."""
+    return bool(_KNOWN.search(words))
 
 
 def refuses_pending(method: str, answer: RPCResponse) -> bool:

@@ -15,9 +15,10 @@ WINDOW_S = 1.0
 """Seconds over which answers are counted, and within which the budget is lowered once."""
 LESS = 0.8
 """Factor of the budget once it was too much."""
-LEAST, MOST = 1.0, 500.0
-"""Requests a second: the budget is never lower; beyond the higher one there is none."""
-GROWS_S, GROWS = 10.0, 1.05
+LEAST, MOST = 4.0, 500.0
+"""Requests a second: the budget is never lower, because some refuse whatever the rate, and a dispute takes so many;
+beyond the higher one there is none."""
+GROWS_S, GROWS = 5.0, 1.1
 """Seconds without a refusal after which the budget grows by this factor."""
 HINT_S = 10.0
 """Longest wait that an endpoint may ask for; then it is asked again. SAFETY: it does not decide when we move."""

@@ -29,7 +29,7 @@ from web3.providers.base import JSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
 from ..errors import ChainError, Reverted, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable
-from .refusals import MAX_WORDS, TOO_MANY_REQUESTS, Said, as_geth, busy, said
+from .refusals import MAX_WORDS, TOO_MANY_REQUESTS, Meaning, as_geth, busy, meaning_of
 
 DEFAULT_TIMEOUT_S = 10.0
 DEFAULT_MAX_BYTES = 32 << 20
@@ -121,7 +121,7 @@ class BoundedProvider(JSONBaseProvider):
         else:
             found = _failed(method, status, told, bytes(answer), number)
         failure: Any = found.get("error")
-        if failure is not None and said(method, params, failure) is Said.BUSY:
+        if failure is not None and meaning_of(method, params, failure) is Meaning.BUSY:
             raise busy(failure, told, f"{method}: {_words(failure['message'])}", time.time())
         return found
 

@@ -40,6 +40,7 @@ from .fees import FeeRule, Offered, short_of
 from .late_receipts import LateReceipts
 from .majority import low
 from .outbox import Call, Outbox, Receipt
+from .refusals import has_it_already
 from .rpc import Decoder, guarded
 
 _STOP_GRACE_S = 5.0
@@ -47,15 +48,6 @@ _STOP_GRACE_S = 5.0
 _UNDERPRICED_S = 5.0
 """Seconds after which a transaction is replaced that the endpoint has forgotten and refuses for its low fee."""
 _NONCE_TRIES = 4
-_KNOWN = (
-    "already known",
-    "already imported",
-    "alreadyknown",
-    "known transaction",
-    "already exists",
-    "already_exists",
-)
-"""Words of endpoints that have a transaction already: Geth's, OpenEthereum's, Nethermind's, Besu's, Erigon's."""
 _MAX_GAP = 64
 """Missing nonces before one of ours that are filled; with more it is given up."""
 
@@ -288,8 +280,7 @@ class TransactionManager:
                     self._web3.eth.send_raw_transaction(attempt.raw)
                 except Web3RPCError as error:
                     message = str(error.message)[:300]
-                    known = any(words in message.lower() for words in _KNOWN)
-                    return None if known else message
+                    return None if has_it_already(message) else message
         except Reverted as error:
             return str(error)
         return None

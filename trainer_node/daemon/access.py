@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from eth_account.signers.base import BaseAccount
@@ -13,10 +14,12 @@ from ..chain import ChainClient, Deployment, Releases, TransactionManager, conne
 from ..chain.contracts import error_decoder
 from ..chain.endpoints import endpoints_of
 from ..chain.notes import Notes
-from ..errors import ChainError, ConfigError, ReleaseRefused
+from ..errors import ChainError, ConfigError, DiskFailed, ReleaseRefused
 from ..observe.metrics import Metrics
 from ..settings.settings import Settings
 from ..storage.database import Database
+
+_VERIFIED = "verified deployment"
 
 
 def transaction_manager(
@@ -48,8 +51,11 @@ def open_web3(settings: Settings, metrics: Metrics | None = None) -> Web3:
     )
 
 
-def open_client(settings: Settings, metrics: Metrics | None = None) -> ChainClient:
-    """Return a client of the settings' deployment, which a file or a list of releases names. Its code is verified.
+def open_client(
+    settings: Settings, metrics: Metrics | None = None, database: Database | None = None
+) -> ChainClient:
+    """Return a client of the settings' deployment, which a file or a list of releases names. Its code is verified, once
+    for each ``database``: no contract of ours can change, and a restart in a dispute must not wait for forty requests.
 
     Raises ConfigError, ReleaseRefused, RpcUnavailable, RpcCorrupt, WrongChain.
     """
@@ -59,11 +65,13 @@ def open_client(settings: Settings, metrics: Metrics | None = None) -> ChainClie
     # NOTE: the wrong chain is said before a file that is missing: the file's name follows from the chain's id.
     web3 = open_web3(settings, metrics)
     if settings.releases is None or release is None:
-        return _client(settings, web3, Deployment.load(settings.deployment_file))
-    return _client_of_release(settings, web3, Releases(web3, settings.releases), release)
+        return _client(settings, web3, Deployment.load(settings.deployment_file), database)
+    return _client_of_release(settings, web3, Releases(web3, settings.releases), release, database)
 
 
-def _client_of_release(settings: Settings, web3: Web3, releases: Releases, release: str) -> ChainClient:
+def _client_of_release(
+    settings: Settings, web3: Web3, releases: Releases, release: str, database: Database | None
+) -> ChainClient:
     """SAFETY: an endpoint that tells another release, or none, is passed over; and the others must confirm what is
     taken before anything is staked."""
     failed: AssayError | None = None
@@ -72,7 +80,7 @@ def _client_of_release(settings: Settings, web3: Web3, releases: Releases, relea
         try:
             with endpoints_of(web3).through(endpoint), endpoints_of(web3).noting(notes.add):
                 deployment = releases.deployment(release, settings.chain_id)
-            client = _client(settings, web3, deployment)
+            client = _client(settings, web3, deployment, database)
         except (ReleaseRefused, ChainError) as error:
             failed = failed or error
         else:
@@ -82,7 +90,13 @@ def _client_of_release(settings: Settings, web3: Web3, releases: Releases, relea
     raise failed
 
 
-def _client(settings: Settings, web3: Web3, deployment: Deployment) -> ChainClient:
+def _client(settings: Settings, web3: Web3, deployment: Deployment, database: Database | None) -> ChainClient:
     client = ChainClient(web3, deployment, policy=settings.view_policy, log_range=settings.limits.log_range)
-    client.verify()
+    # NOTE: a database belongs to one chain, by its first block (`Connection.identity`), so a new development chain with
+    # the same addresses is no way around this.
+    if database is None or database.get(_VERIFIED, "") != deployment.digest:
+        client.verify()
+        with contextlib.suppress(DiskFailed):  # a full disk must not keep a node from its disputes
+            if database is not None:
+                database.put(_VERIFIED, deployment.digest)
     return client

@@ -80,12 +80,12 @@ class Daemon:
     stop: threading.Event = field(default_factory=threading.Event)
     problems: Problems = field(default_factory=Problems)
     """Present problems, by topic; /readyz shows them."""
-    idle: bool = False
-    """True if no job concerned us in the last round, and nothing of ours is computed or waits to be mined."""
     board: Board = field(default_factory=Board)
     """Reports about runs, which the server shows."""
     keeper: Keeper = field(kw_only=True)
     """Keeps room on the disk."""
+    idle: bool = field(default=False, kw_only=True)
+    """True if no job concerned us in the last round, and nothing of ours is computed or waits to be mined."""
     notifier: Notifier = field(kw_only=True)
     """Tells the service manager how we do."""
     remembered: Remembered = field(default_factory=Remembered, kw_only=True)
@@ -191,7 +191,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             # NOTE: the manager must not give up a daemon that waits for its chain: it serves its artifacts meanwhile.
             notifier.ready()
             patiently = partial(_patiently, stop, problems, notifier)
-            client = patiently(lambda: open_client(settings, metrics))
+            client = patiently(lambda: open_client(settings, metrics, database))
             patiently(lambda: database.bind(client.identity(database.deployment)))
             client.agreement.keep_in(database)
             client.cache = EventCache(database, depth=max(limits.log_range // 2, MIN_DEPTH))

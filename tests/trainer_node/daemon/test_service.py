@@ -17,13 +17,14 @@ import pytest
 from eth_account import Account
 
 from referee_py.errors import InvalidInput, Unavailable
+from tests.campaigns.proxy import FaultProxy
 from tests.conftest import Anvil, undone
 from tests.trainer_node.chain.liar import Liar
 from trainer_node.chain import JobView, Snapshot, TransactionManager, connect
-from trainer_node.chain.contracts import error_decoder
+from trainer_node.chain.contracts import NAMES, error_decoder
 from trainer_node.daemon.keys import create_key
 from trainer_node.daemon.loop import Loop, Role, Turn
-from trainer_node.daemon.service import Daemon, Service, open_daemon
+from trainer_node.daemon.service import IDLE_POLLS, Daemon, Service, open_daemon
 from trainer_node.errors import (
     AlreadyRunning,
     ConfigError,
@@ -188,6 +189,28 @@ def test_another_chain_needs_another_data_directory(
         open_daemon(settings.model_copy(update={"rpc_url": (fresh.url,)}), "test"),
     ):
         pass
+
+
+def test_a_restart_does_not_ask_for_the_code_again(settings: Settings) -> None:
+    """A start takes a request for each contract; a restart in a dispute few."""
+    with FaultProxy(settings.rpc_url[0]) as proxy:
+        through = settings.model_copy(update={"rpc_url": (proxy.url,)})
+        asked = []
+        for _ in range(2):
+            proxy.asked.clear()
+            with open_daemon(through, "test"):
+                asked.append(proxy.asked.copy())
+    assert asked[0]["eth_getCode"] == len(NAMES)
+    assert asked[1]["eth_getCode"] == 0
+    assert asked[1].total() <= 5, asked[1]
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_an_idle_node_leaves_rounds_out(node: Daemon, idle: bool) -> None:
+    def tick() -> None:
+        node.idle = idle
+
+    assert Service(node, tick).round() == node.settings.poll_s * (IDLE_POLLS if idle else 1)
 
 
 def test_no_key_no_daemon(settings: Settings, tmp_path: Path) -> None:
