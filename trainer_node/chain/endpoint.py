@@ -172,7 +172,7 @@ class Endpoint:
         """
         patience_s, slept, tries = self._patience_s, 0.0, 0
         while True:
-            paced = self._pace.wait_s(max(patience_s, BUSY_S * self._alone) - slept)
+            paced = self._pace.wait_s(max(patience_s, BUSY_S * self._alone) - slept, urgent=method == SEND)
             if paced is None:
                 raise self.failed(
                     RpcBusy(f"RPC {self.name}: {self._said or method}; it takes no more for now")

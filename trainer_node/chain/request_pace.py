@@ -34,19 +34,22 @@ class Pace:
         self._lock = threading.Lock()
         self.rate: float | None = None
         """Requests a second; None without a budget."""
-        self._next = 0.0
+        self._next = self._not_before = 0.0
         self._refused_at, self._grown_at, self._refusals = float("-inf"), 0.0, 0
         self._answered: deque[float] = deque(maxlen=int(MOST))
 
-    def wait_s(self, most_s: float) -> float | None:
-        """Return how long to wait before the next request, and keep its place; None if that is more than ``most_s``."""
+    def wait_s(self, most_s: float, *, urgent: bool = False) -> float | None:
+        """Return how long to wait before the next request, and keep its place; None if that is more than ``most_s``.
+        What is ``urgent`` has its place before all that wait."""
         with self._lock:
             now = self._clock()
             self._grow(now)
-            wait_s = max(self._next - now, 0.0)
+            wait_s = max((self._not_before if urgent else self._next) - now, 0.0)
             if wait_s > most_s:
                 return None
-            if self.rate is not None:
+            if urgent:
+                self._next += 1 / self.rate if self.rate is not None else 0.0
+            elif self.rate is not None:
                 self._next = now + wait_s + 1 / self.rate
             return wait_s
 
@@ -66,7 +69,8 @@ class Pace:
                 self._refusals += 1
             self._refused_at = self._grown_at = now
             wait_s = hint_s or FIRST_WAIT_S * 2.0 ** min(max(self._refusals, 1) - 1, 8)
-            self._next = max(self._next, now + min(wait_s, HINT_S))
+            self._not_before = now + min(wait_s, HINT_S)
+            self._next = max(self._next, self._not_before)
 
     def _grow(self, now: float) -> None:
         if self.rate is not None and now - self._grown_at >= GROWS_S:

@@ -165,6 +165,18 @@ def test_an_endpoint_does_not_decide_how_long_a_request_waits() -> None:
     assert pace.rate == LEAST
 
 
+def test_a_transaction_does_not_wait_behind_reads() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.refused(1.0)
+    clock.now += 1.0
+    reads = [pace.wait_s(60.0) for _ in range(40)]
+    assert reads[-1] is not None
+    assert reads[-1] > 5.0
+    assert pace.wait_s(60.0, urgent=True) == 0.0
+    assert pace.wait_s(60.0) > reads[-1], "the reads make room for it"  # type: ignore[operator]
+
+
 def test_a_budget_that_is_never_refused_ends() -> None:
     clock = Clock()
     pace = Pace(clock)
