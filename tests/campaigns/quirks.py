@@ -57,6 +57,8 @@ class Quirk:
     after: After | None = None
     told: str = ""
     works: bool = True
+    early: bool = False
+    """It shows itself at a start alone."""
 
 
 def error(request: Request, code: int, message: str, data: Any = None) -> Answer:
@@ -201,8 +203,8 @@ def _nested(request: Request, told: dict[str, Any], data: str) -> Any:
     }
 
 
-def _lost_data(_request: Request, told: dict[str, Any], _data: str) -> Any:
-    return {"code": -32000, "message": told["message"]}
+def _lost_data(_request: Request, _told: dict[str, Any], _data: str) -> Any:
+    return {"code": -32000, "message": "execution reverted"}
 
 
 WORDS = {
@@ -298,6 +300,7 @@ QUIRKS = (
         "second chain id refused",
         "ethers-io/ethers.js#1260",
         nth("eth_chainId", 2, refusing(200, -32005, WORDS["infura"])),
+        early=True,
     ),
     Quirk(
         "extraData of 97 bytes",

@@ -15,6 +15,8 @@ from eth_utils.address import to_checksum_address
 from assay_lab.faults import EXPECTED, Fault
 from tests.conftest import Anvil
 from tests.e2e.test_disputes import expect_justice
+from trainer_node.chain import Call
+from trainer_node.errors import Reverted
 from trainer_node.local.bundle import Bundle
 
 from .games import Game, game
@@ -57,7 +59,9 @@ def play(
                         proxy.quirk = quirk
 
                 played.between = begin
+            _is_refused(played, proxy)
             outcome = played.play()
+            _is_refused(played, proxy)
             expect_justice(played, outcome, bundle)
             assert outcome.matches == [(EXPECTED[Fault.POISON_DATA], {played.address("trainer-1")})], (
                 quirk.name
@@ -66,6 +70,15 @@ def play(
         if quirk.told:
             assert played.said.any(quirk.told), f"/readyz does not say {quirk.told!r}: {played.said.reasons}"
             assert quirk.told in captured.readouterr().err, f"no log says {quirk.told!r}"
+
+
+def _is_refused(played: Game, proxy: QuirkProxy) -> None:
+    """Let the contract refuse the honest trainer's call: the name of its error comes through."""
+    node = next(member.node for member in played.members if member.honest)
+    assert node.transactions is not None
+    with pytest.raises(Reverted) as caught:
+        node.transactions.simulate(Call.of(node.client.contracts.jobs, "join", played.job_id + 1))
+    assert caught.value.name == ("revert" if proxy.quirk is by_name("reverts: no data") else "WrongPhase")
 
 
 def _stakes_nothing(played: Game, proxy: QuirkProxy, quirk: Quirk) -> None:
@@ -95,6 +108,6 @@ def test_a_job_through_an_endpoint_with_a_quirk(
 def test_campaign(
     module_anvil: Anvil, tmp_path: Path, bundle: Bundle, capfd: Captured, quirk: Quirk, from_start: bool
 ) -> None:
-    if not quirk.works and not from_start:
-        pytest.skip("nothing is staked, so there is no middle")
+    if not from_start and (quirk.early or not quirk.works):
+        pytest.skip("it shows itself at the start, or nothing is staked")
     play(module_anvil, tmp_path / "game", bundle, capfd, quirk, from_start=from_start)
