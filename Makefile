@@ -201,6 +201,6 @@ bench-rounding: setup ## Measure rounding logs: sizes, corrections, overhead, ru
 
 .PHONY: clean
 clean: ## Remove everything that setup and the tests made
-	rm -rf .venv node_modules .build dist .hypothesis referee_py/abi/*.json kernels/repops/librepops.*
+	rm -rf .venv node_modules .build dist .hypothesis referee_py/abi/*.json referee_py/abi/portable kernels/repops/librepops.*
 	rm -f assay_explorer/static/htmx.min.js
 	find assay_capture assay_explorer assay_lab examples kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

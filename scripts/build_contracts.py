@@ -1,4 +1,7 @@
-"""Compile contracts/ into referee_py/abi/<Name>.json: package data, so that a daemon needs no compiler.
+"""Compile contracts/ into package data, so that a daemon needs no compiler.
+
+    referee_py/abi/<Name>.json             the standard build: foundry.toml's default profile
+    referee_py/abi/portable/<Name>.json    the portable build: its profile portable, for chains without the opcode CLZ
 
 Each file holds {abi, bytecode, deployedBytecode, compiler, settingsHash, sourceHash}. The bytes depend only on the
 sources, the libraries and the settings (foundry.toml). forge compiles the contracts, and its tests take the same files
@@ -7,26 +10,35 @@ from its cache: the tested code is the deployed code.
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SOLC = ROOT / "scripts/solc"
 NATIVE_SOLC = ROOT / ".build/solc/native"  # scripts/solc prefers this one if it exists
 FORGE = ROOT / ".venv/bin/forge"
-ARTIFACTS = ROOT / ".build/forge/out"
 DONE = ROOT / ".build/contracts.json"
 ABI_DIR = ROOT / "referee_py/abi"
+FOLDERS = {"default": ABI_DIR, "portable": ABI_DIR / "portable"}
+"""Folders of the builds, by the profile of foundry.toml that each is made with."""
 KEYS = {"abi", "bytecode", "compiler", "deployedBytecode", "settingsHash", "sourceHash"}
 CODE_SIZE_LIMIT = 24_576  # EIP-170
 
 
-def compiler_settings() -> dict[str, object]:
-    """Return foundry.toml's default profile in the terms of solc's standard JSON."""
-    profile = tomllib.loads((ROOT / "foundry.toml").read_text())["profile"]["default"]
+def forge_profile(name: str) -> dict[str, Any]:
+    """Return a profile of foundry.toml, with what it takes from the default one."""
+    profiles = tomllib.loads((ROOT / "foundry.toml").read_text())["profile"]
+    return {**profiles["default"], **profiles[name]}
+
+
+def compiler_settings(name: str = "default") -> dict[str, object]:
+    """Return a profile of foundry.toml in the terms of solc's standard JSON."""
+    profile = forge_profile(name)
     return {
         "remappings": profile["remappings"],
         "evmVersion": profile["evm_version"],
@@ -68,10 +80,10 @@ def deployable(sources: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def artifacts() -> dict[tuple[str, str], dict]:
-    """Return forge's output by file and contract; its folders are named after the files only."""
+def artifacts(name: str) -> dict[tuple[str, str], dict]:
+    """Return forge's output with a profile, by file and contract; its folders are named after the files only."""
     found = {}
-    for path in ARTIFACTS.glob("**/*.json"):
+    for path in (ROOT / forge_profile(name)["out"]).glob("**/*.json"):
         artifact = json.loads(path.read_text())
         for target in artifact.get("metadata", {}).get("settings", {}).get("compilationTarget", {}).items():
             found[target] = artifact
@@ -92,32 +104,32 @@ def contract_sources() -> dict[str, str]:
     return {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
 
 
-def hashes(sources: dict[str, str]) -> tuple[str, str]:
-    """Return the hashes of sources and settings, on which the bytes depend."""
+def hashes(sources: dict[str, str], name: str) -> tuple[str, str]:
+    """Return the hashes of sources and of a profile's settings, on which the bytes depend."""
     # The lock file represents the sources of the libraries, and the compiler.
-    return hash_of([sources, (ROOT / "package-lock.json").read_text()]), hash_of(compiler_settings())
+    return hash_of([sources, (ROOT / "package-lock.json").read_text()]), hash_of(compiler_settings(name))
 
 
 def not_compiled() -> list[str]:
-    """Return the contracts whose file is missing, or was compiled from other sources or with other settings."""
-    sources = contract_sources()
-    current = hashes(sources)
-    missing = []
-    for name in sorted(deployable(sources)):
-        path = ABI_DIR / f"{name}.json"
-        artifact = json.loads(path.read_text()) if path.exists() else {}
-        if (artifact.get("sourceHash"), artifact.get("settingsHash")) != current:
-            missing.append(name)
-    return missing
+    """Return the contracts of which a file is missing, or was compiled from other sources or with other settings."""
+    sources, missing = contract_sources(), set()
+    for profile, folder in FOLDERS.items():
+        current = hashes(sources, profile)
+        for name in deployable(sources):
+            path = folder / f"{name}.json"
+            artifact = json.loads(path.read_text()) if path.exists() else {}
+            if (artifact.get("sourceHash"), artifact.get("settingsHash")) != current:
+                missing.add(name)
+    return sorted(missing)
 
 
 def main() -> None:
     sources = contract_sources()
     if not sources:
         return
-    source_hash, settings_hash = hashes(sources)
+    current = {profile: hashes(sources, profile) for profile in FOLDERS}
     done = json.loads(DONE.read_text()) if DONE.exists() else {}
-    unchanged = done.get("hashes") == [source_hash, settings_hash]
+    unchanged = done.get("hashes") == {profile: list(found) for profile, found in current.items()}
     if unchanged and all((ROOT / name).exists() for name in done["files"]):
         return
 
@@ -127,16 +139,37 @@ def main() -> None:
     compiler = "".join(re.findall(r"\d+\.\d+\.\d+\+commit\.[0-9a-f]+", said))
     if not compiler.startswith(f"{pinned}+"):
         sys.exit(f"scripts/solc is {said!r}, package.json asks for {pinned}: make clean, then make setup")
-    # All contracts and nothing else: the compiler numbers its inputs and may order code by these numbers.
-    if subprocess.run([FORGE, "build", "--force", "contracts"], cwd=ROOT, check=False).returncode:
-        sys.exit("the contracts do not compile")
+    files = []
+    for profile, folder in FOLDERS.items():
+        contracts = compiled(profile, sources)
+        files += [f"{folder.relative_to(ROOT).as_posix()}/{name}.json" for name in contracts]
+        write(
+            folder,
+            contracts,
+            dict(zip(("sourceHash", "settingsHash"), current[profile], strict=True)),
+            compiler,
+        )
+    DONE.write_text(json.dumps({"files": files, "hashes": current}))
 
-    compiled = artifacts()
-    contracts = {name: compiled[path, name] for name, path in deployable(sources).items()}
-    ABI_DIR.mkdir(parents=True, exist_ok=True)
-    for stale in ABI_DIR.glob("*.json"):
+
+def compiled(profile: str, sources: dict[str, str]) -> dict[str, dict]:
+    """Compile with a profile, and return forge's output by contract."""
+    # All contracts and nothing else: the compiler numbers its inputs and may order code by these numbers.
+    command: list[str | Path] = [FORGE, "build", "--force", "contracts"]
+    variables = os.environ | {"FOUNDRY_PROFILE": profile}
+    if subprocess.run(command, cwd=ROOT, check=False, env=variables).returncode:
+        sys.exit(f"the contracts do not compile with the profile {profile} of foundry.toml")
+    output = artifacts(profile)
+    return {name: output[path, name] for name, path in deployable(sources).items()}
+
+
+def write(folder: Path, contracts: dict[str, dict], sums: dict[str, str], compiler: str) -> None:
+    """Write the files of a build, and remove those of an earlier one. ``sums``: the hashes of what was compiled."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob("*.json"):
         if stale.stem not in contracts and is_ours(stale):
             stale.unlink()
+    print(f"{folder.relative_to(ROOT)}:")
     for name, contract in contracts.items():
         code, deployed = (contract[kind]["object"] for kind in ("bytecode", "deployedBytecode"))
         if not re.fullmatch("0x[0-9a-f]+", code):
@@ -146,18 +179,15 @@ def main() -> None:
             "bytecode": code,
             "compiler": compiler,
             "deployedBytecode": deployed,
-            "settingsHash": settings_hash,
-            "sourceHash": source_hash,
+            **sums,
         }
-        (ABI_DIR / f"{name}.json").write_text(json.dumps(artifact, indent=1, sort_keys=True) + "\n")
+        (folder / f"{name}.json").write_text(json.dumps(artifact, indent=1, sort_keys=True) + "\n")
         size = len(deployed) // 2 - 1
         print(f"{name}: {size:,} bytes of {CODE_SIZE_LIMIT:,}")
         if size > CODE_SIZE_LIMIT:
             raise SystemExit(
                 f"{name} has {size:,} bytes, and no chain takes more than {CODE_SIZE_LIMIT:,}: split it"
             )
-    files = [f"referee_py/abi/{name}.json" for name in contracts]
-    DONE.write_text(json.dumps({"files": files, "hashes": [source_hash, settings_hash]}))
 
 
 if __name__ == "__main__":

@@ -94,9 +94,9 @@ def _chains() -> Iterator[Callable[..., Anvil]]:
     keys = tuple("0x" + bytes(account.key).hex() for account in development_keys(_ACCOUNTS))
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(*options: str, port: int | None = None) -> Anvil:
+    def start(*options: str, port: int | None = None, hardfork: str = "osaka") -> Anvil:
         port = port or free_port()
-        command = [program, "--port", str(port), "--hardfork", "osaka", "--silent", *options]
+        command = [program, "--port", str(port), "--hardfork", hardfork, "--silent", *options]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         running.append(process)
         _wait_for(port, process)

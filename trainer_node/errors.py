@@ -23,6 +23,7 @@ AssayError
     ├── RpcCorrupt           the endpoint's answer is malformed
     │   └── RpcTooLong       the answer exceeds our limit; a smaller request may work
     ├── WrongChain           the endpoint serves another chain or another contract
+    ├── UnfitChain           the chain lacks what the contracts or an honest party's moves need
     ├── Reverted             a call that the contract refuses; carries the decoded custom error
     ├── FeeTooHigh           the chain's base fee is above our cap
     ├── InsufficientFunds    the account cannot pay value plus gas
@@ -135,6 +136,10 @@ class RpcTooLong(RpcCorrupt):
 
 class WrongChain(ChainError):
     """The RPC endpoint serves another chain id, or other code at the contract's address."""
+
+
+class UnfitChain(ChainError):
+    """The chain does not execute, hold or pay for what the contracts need, so a stake there could not be defended."""
 
 
 class Reverted(ChainError):

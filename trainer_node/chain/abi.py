@@ -1,10 +1,15 @@
-"""The compiled contracts as package data, `referee_py/abi/<Name>.json`, which scripts/build_contracts.py builds, and
-the codec of their arguments and results."""
+"""The compiled contracts as package data, which scripts/build_contracts.py builds, and the codec of their arguments and
+results.
+
+    referee_py/abi/<Name>.json             the standard build
+    referee_py/abi/portable/<Name>.json    the same sources without the opcode CLZ, for chains that lack it
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -55,6 +60,13 @@ class Codec(ABICodec):
         super().__init__(registry)
 
 
+class Build(StrEnum):
+    """A build of the contracts. All do the same, by the same ABI; the portable one takes more gas."""
+
+    STANDARD = "standard"
+    PORTABLE = "portable"
+
+
 @dataclass(frozen=True)
 class ContractArtifact:
     """A compiled contract."""
@@ -66,14 +78,15 @@ class ContractArtifact:
 
 
 @cache
-def load_artifact(name: str) -> ContractArtifact:
+def load_artifact(name: str, build: Build = Build.STANDARD) -> ContractArtifact:
     """Return the compiled contract from package data. Raises ConfigError if it was never built."""
-    path = resources.files("referee_py") / "abi" / f"{name}.json"
+    file = f"{name}.json" if build is Build.STANDARD else f"{build}/{name}.json"
+    path = resources.files("referee_py") / "abi" / file
     try:
         data = json.loads(path.read_text())
     except FileNotFoundError:
         raise ConfigError(
-            f"referee_py/abi/{name}.json is missing; build the contracts with `make setup`"
+            f"referee_py/abi/{file} is missing; build the contracts with `make setup`"
         ) from None
     return ContractArtifact(name, data["abi"], _code(data["bytecode"]), _code(data["deployedBytecode"]))
 

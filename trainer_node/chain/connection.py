@@ -13,6 +13,7 @@ from .events import EventCache
 from .log_range import LogRange
 from .majority import agreed, answers, low, most_of
 from .notes import BLOCK, Notes
+from .opcodes import Needs
 from .view import ViewRule
 
 DEFAULT_LOG_RANGE = 10_000
@@ -40,6 +41,8 @@ class Connection:
         """Source of the deployment, until enough endpoints have confirmed it."""
         self.log_range = LogRange(log_range)
         self.cache = cache
+        self.needs: Needs | None = None
+        """Needs of the deployed code, once it was verified."""
         self.matches: dict[int, dict[int, None]] = {}
         """By job: the matches that any snapshot has seen open."""
         self._first_blocks: dict[int, tuple[int, int]] = {}
@@ -70,7 +73,7 @@ class Connection:
 
     def verify(self) -> None:
         """Check the deployment (:meth:`Contracts.verify`). Call it once at the start."""
-        self.contracts.verify()
+        self.needs = self.contracts.verify()
 
     def identity(self, pinned: str | None = None) -> str:
         """Return chain id, genesis hash and Jobs address: a daemon's database belongs to these. ``pinned``: to which it

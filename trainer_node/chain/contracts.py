@@ -32,9 +32,10 @@ from web3.contract import Contract
 from referee_py.program.modes import MODES
 
 from ..errors import ConfigError, WrongChain
-from .abi import Codec, load_artifact
+from .abi import Build, Codec, load_artifact
 from .endpoints import endpoints_of
 from .majority import agreed
+from .opcodes import Needs
 from .rpc import guarded
 
 TABLES = tuple(mode.rule_contracts for mode in MODES)
@@ -171,11 +172,22 @@ class Deployment:
         Path(file.name).replace(path)
 
 
-def code_hash(web3: Web3, address: str) -> str | None:
-    """Return the Keccak-256 of the code at an address, as 0x-hex; None if there is no code."""
+def code_of(web3: Web3, address: str) -> bytes:
+    """Return the code at an address; empty if there is none."""
     with guarded(f"code of {address}"):
-        code = bytes(web3.eth.get_code(Web3.to_checksum_address(address)))
-    return "0x" + keccak(code).hex() if code else None
+        return bytes(web3.eth.get_code(Web3.to_checksum_address(address)))
+
+
+def hash_of(code: bytes) -> str:
+    """Return the Keccak-256 of code, as 0x-hex."""
+    return "0x" + keccak(code).hex()
+
+
+@cache
+def needs_of(build: Build) -> Needs:
+    """Return what a deployment of this build needs of its chain. Raises ConfigError if it was never built."""
+    artifacts = [load_artifact(name, build) for name in (*NAMES, "Releases")]
+    return Needs.of((one.runtime for one in artifacts), (one.bytecode for one in artifacts))
 
 
 class Contracts:
@@ -247,8 +259,11 @@ class Contracts:
         """Return what names the data under a root of a job, to request or show them."""
         return self.deployment.jobs, job_id, root
 
-    def verify(self) -> None:
-        """Check that the chain has the deployed code. Raises WrongChain, RpcUnavailable or RpcCorrupt."""
+    def verify(self) -> Needs:
+        """Check that the chain has the deployed code, and return what that needs of a chain.
+
+        Raises WrongChain, RpcUnavailable or RpcCorrupt.
+        """
         endpoints = endpoints_of(self.web3)
         with guarded("eth_chainId"):
             found = agreed(endpoints, lambda: self.web3.eth.chain_id, what="the chain's id")
@@ -256,11 +271,14 @@ class Contracts:
                 raise WrongChain(
                     f"the chain is {found}, the deployment is of chain {self.deployment.chain_id}"
                 )
+        codes = []
         for name, address in self.deployment.addresses.items():
-            have = agreed(endpoints, partial(code_hash, self.web3, address), what=f"the code of {address}")
-            if have != self.deployment.code_hashes[name]:
-                state = "no code" if have is None else "other code"
+            code = agreed(endpoints, partial(code_of, self.web3, address), what=f"the code of {address}")
+            if not code or hash_of(code) != self.deployment.code_hashes[name]:
+                state = "other code" if code else "no code"
                 raise WrongChain(f"there is {state} at {name} {address}; deploy again with `assay deploy`")
+            codes.append(code)
+        return Needs.of(codes)
 
     def _at(self, name: str) -> Contract:
         address = Web3.to_checksum_address(self.deployment.addresses[name])

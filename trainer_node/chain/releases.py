@@ -19,7 +19,7 @@ from web3 import Web3
 from referee_py.program.modes import MODES
 
 from ..errors import ReleaseRefused, Reverted, WrongChain
-from .abi import ContractArtifact, load_artifact
+from .abi import Build, ContractArtifact, load_artifact
 from .codec.base import View
 from .contracts import Deployment, ErrorDecoder
 from .outbox import Call
@@ -90,7 +90,8 @@ class Releases:
         artifact = load_artifact("Releases")
         self.web3, self.address = web3, Web3.to_checksum_address(address)
         self._decode = ErrorDecoder(artifact.abi)
-        if not same_code(self._code(self.address), artifact):
+        code = self._code(self.address)
+        if not any(same_code(code, load_artifact("Releases", build)) for build in Build):
             raise WrongChain(f"there is no list of releases at {self.address}; check `releases` and chain_id")
         self.contract = web3.eth.contract(address=self.address, abi=artifact.abi, decode_tuples=True)
 
@@ -149,49 +150,52 @@ class Releases:
     # ------------------------------------------------------------------ checks
 
     def _check(self, release: Release) -> None:
-        """Raise ReleaseRefused unless the release is what this build would deploy."""
+        """Raise ReleaseRefused unless the release is what this version of Assay would deploy, all of one build."""
+        codes = {name: self._code(address) for name, address in release.addresses.items()}
+        builds = [build for build in Build if _all_of(codes, build)]
+        build = builds[0] if builds else Build.STANDARD
         for name, address in release.addresses.items():
-            code = self._code(address)
+            code = codes[name]
             if "0x" + keccak(code).hex() != release.code_hashes[name]:
                 raise ReleaseRefused(
                     f"the code of {name} at {address} is not that with which {release.version!r} was published; "
                     f"is the chain the right one?"
                 )
-            self._ours(release, name, address, code)
+            self._ours(release, name, address, code, build)
         for name, getter, other in LINKS:
             found, want = self._linked(name, release.addresses[name], getter), release.addresses[other]
             if found != want:
                 raise ReleaseRefused(
                     f"release {release.version!r}: {name} goes by {found} as {getter}, not by its {other}, {want}"
                 )
-        self._check_judges(release)
-        self._check_rules(release)
+        self._check_judges(release, build)
+        self._check_rules(release, build)
 
-    def _check_judges(self, release: Release) -> None:
+    def _check_judges(self, release: Release, build: Build) -> None:
         """Check the Judge and the Notary, which have no state and are not named in a release."""
         judge = self._linked("Referee", release.addresses["Referee"], "JUDGE")
-        self._ours(release, "Judge", judge, self._code(judge))
+        self._ours(release, "Judge", judge, self._code(judge), build)
         notary = self._linked("Jobs", release.addresses["Jobs"], "NOTARY")
-        self._ours(release, "Notary", notary, self._code(notary))
+        self._ours(release, "Notary", notary, self._code(notary), build)
         found, want = self._linked("Notary", notary, "REGISTRY"), release.addresses["VerifierRegistry"]
         if found != want:
             raise ReleaseRefused(
                 f"release {release.version!r}: Notary goes by {found} as REGISTRY, not by its VerifierRegistry, {want}"
             )
 
-    def _check_rules(self, release: Release) -> None:
+    def _check_rules(self, release: Release, build: Build) -> None:
         """Check the contracts that the court judges with: Examiner, Opset1 and the rules."""
         examiner = self._linked("Court", release.addresses["Court"], "EXAMINER")
-        self._ours(release, "Examiner", examiner, self._code(examiner))
+        self._ours(release, "Examiner", examiner, self._code(examiner), build)
         opset = self._linked("Examiner", examiner, "OPSET")
-        self._ours(release, "Opset1", opset, self._code(opset))
+        self._ours(release, "Opset1", opset, self._code(opset), build)
         for mode in MODES:
             for operator, name in zip(ONE_OF_EACH, mode.rule_contracts, strict=True):
                 rule = self._linked("Opset1", opset, "rule", lookup(operator).id, mode.byte)
-                self._ours(release, name, rule, self._code(rule))
+                self._ours(release, name, rule, self._code(rule), build)
 
-    def _ours(self, release: Release, name: str, address: str, code: bytes) -> None:
-        if not same_code(code, load_artifact(name)):
+    def _ours(self, release: Release, name: str, address: str, code: bytes, build: Build) -> None:
+        if not same_code(code, load_artifact(name, build)):
             raise ReleaseRefused(
                 f"release {release.version!r} has other code as {name}, at {address}, than this build of Assay; "
                 f"install the build of that release"
@@ -223,6 +227,10 @@ class Releases:
     def _code(self, address: str) -> bytes:
         with guarded(f"code of {address}"):
             return bytes(self.web3.eth.get_code(Web3.to_checksum_address(address)))
+
+
+def _all_of(codes: dict[str, bytes], build: Build) -> bool:
+    return all(same_code(code, load_artifact(name, build)) for name, code in codes.items())
 
 
 def same_code(code: bytes, artifact: ContractArtifact) -> bool:

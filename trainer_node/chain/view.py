@@ -22,6 +22,16 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class ChainRule:
+    """Expectations of a chain, when it is checked. ``local``: a development chain, whose time may have been put
+    forward; ``block_s``: seconds from block to block; ``finality``: the tag that a block must have before it counts."""
+
+    local: bool = False
+    block_s: float = 12.0
+    finality: Finality = "confirmations"
+
+
+@dataclass(frozen=True, slots=True)
 class ViewRule:
     """``depth``: blocks on top of one that counts; ``finality``: or the tag that it must have; ``agree``: number of
     endpoints; ``max_head_age_s``: zero does not look at the age."""

@@ -1,4 +1,4 @@
-"""`assay config`: which settings apply, and where each comes from."""
+"""`assay config`: which settings apply, where each comes from, and whether their chain is fit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from rich.table import Table
 
 from .common import CHALLENGER, out, plain
+from .doctor import print_finding, row
 from .flags import with_flags
 
 if TYPE_CHECKING:
@@ -31,34 +32,55 @@ class Told(NamedTuple):
     origin: str
 
 
+class Read(NamedTuple):
+    """The settings, and how each is shown."""
+
+    settings: Settings
+    told: dict[str, Told]
+
+
 @app.callback()
 def _group() -> None:
     """Settings: what applies, and where it comes from."""
 
 
-def _read(**flags: Any) -> dict[str, Told]:
+def _read(**flags: Any) -> Read:
     from ..settings.settings import config_file, load_settings
 
     settings = load_settings(**flags)
     path, values = config_file(flags.get("config"))
     given = {name for name, value in flags.items() if value is not None}
-    return {name: Told(value, _origin(name, given, path, values)) for name, value in _shown(settings)}
+    told = {name: Told(value, _origin(name, given, path, values)) for name, value in _shown(settings)}
+    return Read(settings, told)
 
 
 @app.command()
-@with_flags("told", CHALLENGER, _read)
+@with_flags("read", CHALLENGER, _read)
 def show(
-    told: dict[str, Told],
+    read: Read,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the chain.")] = False,
 ) -> None:
-    """Show all settings as they apply, with their origin: flag, environment, file or default. Secrets are masked."""
+    """Show all settings as they apply, with their origin: flag, environment, file or default. Secrets are masked.
+
+    Then the chain is asked, if it answers, whether it has what the contracts and honest parties need.
+    """
+    from ..operate.doctor import examine_chain
+
+    settings, told = read
+    findings = [] if offline else examine_chain(settings)
     if as_json:
-        typer.echo(json.dumps({name: {"value": t.value, "origin": t.origin} for name, t in told.items()}))
+        shown = {name: {"value": t.value, "origin": t.origin} for name, t in told.items()}
+        if not offline:
+            shown["chain"] = {"value": [row(finding) for finding in findings], "origin": "the chain"}
+        typer.echo(json.dumps(shown))
         return
     table = Table("setting", "value", "from", box=None)
     for name, (value, origin) in told.items():
         table.add_row(name, plain("" if value is None else value), plain(origin))
     out.print(table, soft_wrap=True)
+    for finding in findings:
+        print_finding(finding)
 
 
 def _shown(settings: Settings) -> Iterator[tuple[str, Any]]:

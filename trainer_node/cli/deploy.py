@@ -48,15 +48,24 @@ def deploy_command(
             help="Seconds that the clocks may stand still, summed over all pauses.", min=0, max=365 * DAY_S
         ),
     ] = 30 * DAY_S,
+    portable: Annotated[
+        bool,
+        typer.Option(
+            "--portable",
+            help="The build for chains without the opcode CLZ, which Osaka brought; its arithmetic takes more gas.",
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option(help="Replace a deployment file whose contracts are live.")] = False,
 ) -> None:
     """Deploy Jobs and the contracts that judge its disputes, write deployments/<chain id>.json, publish the release.
 
-    It goes on the list --releases, or a new list, as version --release, or the version of this build.
+    First the chain is tried: if it lacks what the contracts or honest parties need, that is said, and nothing is sent.
+    The release goes on the list --releases, or a new list, as version --release, or the version of this build.
     """
     from eth_utils.address import is_checksum_address
 
     from ..chain import Releases
+    from ..chain.abi import Build
     from ..daemon.access import open_web3
     from ..operate.deploy import Parameters, deploy, publish, refuse_unpublishable
     from ..stake.min_stake import chain_price
@@ -78,6 +87,7 @@ def deploy_command(
         pause_budget=pause_budget,
     )
     version = settings.release or metadata.version(DISTRIBUTION)
+    build = Build.PORTABLE if portable else Build.STANDARD
     releases = Releases(web3, settings.releases) if settings.releases is not None else None
     with sender(settings) as transactions:
         if releases is not None:
@@ -89,8 +99,9 @@ def deploy_command(
             parameters,
             chain_id=settings.chain_id,
             force=force,
+            build=build,
         )
-        listed = publish(transactions, deployment, version, releases, web3)
+        listed = publish(transactions, deployment, version, releases, web3, build)
     for name, address in deployment.addresses.items():
         out.print(f"{name:19} {address}")
     out.print(f"[dim]written to {settings.deployment_file}[/dim]", soft_wrap=True)

@@ -54,8 +54,11 @@ def _kernels() -> str:
 
 
 def _contracts() -> str:
-    """Return a hash over the code of all contracts of this build."""
+    """Return a hash over the code of all contracts, in both builds."""
     total = hashlib.sha256()
-    for path in sorted(resources.files("referee_py").joinpath("abi").iterdir(), key=lambda path: path.name):
-        total.update(path.name.encode() + path.read_bytes())
+    standard = resources.files("referee_py").joinpath("abi")
+    for folder in (standard, standard.joinpath("portable")):
+        files = [entry for entry in folder.iterdir() if entry.is_file()] if folder.is_dir() else []
+        for entry in sorted(files, key=lambda entry: entry.name):
+            total.update(entry.name.encode() + entry.read_bytes())
     return total.hexdigest()[:12]

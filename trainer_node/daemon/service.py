@@ -44,6 +44,7 @@ from ..storage.retention import Policy, usage
 from ..storage.store import Store
 from .access import open_client, transaction_manager
 from .account_gauges import Gauges
+from .chain_check import require_defensible
 from .helping import GasBudget, max_gas_loss
 from .keys import hold_account
 from .remembered import Remembered
@@ -153,7 +154,7 @@ class Daemon:
 def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[Daemon]:
     """Open all resources of a daemon and release them at the end. Wait for an RPC endpoint that does not answer yet.
 
-    Raises AlreadyRunning, ConfigError, KeystoreError, SchemaMismatch, WrongChain.
+    Raises AlreadyRunning, ConfigError, KeystoreError, SchemaMismatch, UnfitChain, WrongChain.
     """
     configure_logging(settings.log_format, settings.log_level)
     with contextlib.ExitStack() as stack:
@@ -193,6 +194,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             patiently = partial(_patiently, stop, problems, notifier)
             client = patiently(lambda: open_client(settings, metrics, database))
             patiently(lambda: database.bind(client.identity(database.deployment)))
+            patiently(lambda: require_defensible(settings, client, database, stakes=key))
             client.agreement.keep_in(database)
             client.cache = EventCache(database, depth=max(limits.log_range // 2, MIN_DEPTH))
             transactions = None

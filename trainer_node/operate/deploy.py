@@ -21,14 +21,26 @@ from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple
 from web3 import Web3
 
-from ..chain.abi import load_artifact
-from ..chain.contracts import FIRST, NAMES, TABLES, Contracts, Deployment, code_hash
+from ..chain.abi import Build, load_artifact
+from ..chain.contracts import (
+    FIRST,
+    NAMES,
+    TABLES,
+    Contracts,
+    Deployment,
+    code_of,
+    hash_of,
+    needs_of,
+)
 from ..chain.fees import ETHER, GWEI
+from ..chain.fitness import require_fit
 from ..chain.outbox import Call
 from ..chain.releases import Releases
 from ..chain.rpc import guarded
 from ..chain.transactions import TransactionManager
+from ..chain.view import ChainRule
 from ..errors import ConfigError, DeployError, WrongChain
+from ..settings.settings import LOCAL_CHAINS
 from ..stake.min_stake import least_stake
 from .deploy_defaults import DAY_S, NOBODY
 
@@ -65,15 +77,18 @@ def deploy(
     *,
     chain_id: int,
     force: bool = False,
+    build: Build = Build.STANDARD,
 ) -> Deployment:
     """Deploy all contracts and write ``path``. Returns the deployment.
 
-    Raises DeployError if ``path`` names contracts that are live on this chain (unless ``force``), or if the code is not
-    there afterwards; and every error of :meth:`TransactionManager.submit` and `wait`.
+    Raises UnfitChain if the chain lacks what the contracts or their users need; DeployError if ``path`` names contracts
+    that are live on this chain (unless ``force``), or if the code is not there afterwards; and every error of
+    :meth:`TransactionManager.submit` and `wait`.
     """
     parameters = parameters or Parameters()
     if not force:
         refuse_live(web3, path)
+    require_fit(web3, needs_of(build), ChainRule(local=chain_id in LOCAL_CHAINS))
     with guarded("eth_blockNumber"):
         block = web3.eth.block_number
     addresses: dict[str, str] = {}
@@ -81,7 +96,8 @@ def deploy(
     for wave in (FIRST, *((name,) for name in NAMES[len(FIRST) :])):
         sent = {}
         for name in wave:
-            code = creation_code(name, *constructor_arguments(name, parameters, addresses))
+            given = constructor_arguments(name, parameters, addresses)
+            code = creation_code(name, *given, build=build)
             sent[name] = transactions.submit(Call(f"deploy {name}", None, code))
         for name, transaction_id in sent.items():
             receipt = transactions.wait(transaction_id)
@@ -89,7 +105,7 @@ def deploy(
                 raise DeployError(f"the receipt of {name} names no contract; is this an Ethereum chain?")
             addresses[name] = Web3.to_checksum_address(receipt.contract)
             _log.info("deploy.contract", name=name, address=addresses[name], gas_used=receipt.gas_used)
-    hashes = {name: _verified(web3, name, address) for name, address in addresses.items()}
+    hashes = {name: _verified(web3, name, address, build) for name, address in addresses.items()}
     deployment = Deployment(chain_id, block, addresses, hashes)
     deployment.save(path)
     return deployment
@@ -101,13 +117,14 @@ def publish(
     version: str,
     releases: Releases | None,
     web3: Web3,
+    build: Build = Build.STANDARD,
 ) -> Releases:
     """Put a deployment on a list of releases; if none is given, on a new list whose publisher is the sender.
 
     Raises every error of :meth:`TransactionManager.submit` and `wait`.
     """
     if releases is None:
-        code = creation_code("Releases", transactions.address)
+        code = creation_code("Releases", transactions.address, build=build)
         receipt = transactions.wait(transactions.submit(Call("deploy Releases", None, code)))
         if receipt.contract is None:
             raise DeployError("the receipt of Releases names no contract; is this an Ethereum chain?")
@@ -173,9 +190,9 @@ def constructor_arguments(
     return ()
 
 
-def creation_code(name: str, *arguments: object) -> bytes:
+def creation_code(name: str, *arguments: object, build: Build = Build.STANDARD) -> bytes:
     """Return bytecode with encoded constructor arguments."""
-    artifact = load_artifact(name)
+    artifact = load_artifact(name, build)
     constructor: dict[str, Any] = next(
         (entry for entry in artifact.abi if entry["type"] == "constructor"), {"inputs": []}
     )
@@ -187,13 +204,9 @@ def creation_code(name: str, *arguments: object) -> bytes:
     return artifact.bytecode + encode(types, arguments)
 
 
-def _verified(web3: Web3, name: str, address: str) -> str:
+def _verified(web3: Web3, name: str, address: str, build: Build) -> str:
     """Return the hash of the code at the address. NOTE: immutables are filled in, so only its length is compared."""
-    with guarded(f"code of {name}"):
-        length = len(web3.eth.get_code(Web3.to_checksum_address(address)))
-    found = code_hash(web3, address)
-    if found is None or length != len(load_artifact(name).runtime):
-        raise DeployError(
-            f"{name} at {address} has {length} bytes of code, not {len(load_artifact(name).runtime)}"
-        )
-    return found
+    code, want = code_of(web3, address), len(load_artifact(name, build).runtime)
+    if not code or len(code) != want:
+        raise DeployError(f"{name} at {address} has {len(code)} bytes of code, not {want}")
+    return hash_of(code)

@@ -14,8 +14,6 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 import httpx
@@ -24,44 +22,26 @@ from web3 import Web3
 from referee_py.errors import AssayError
 
 from ..chain import ChainClient
+from ..chain.abi import Build
+from ..chain.contracts import needs_of
 from ..chain.endpoints import Endpoints, endpoints_of
 from ..chain.fees import ETHER, GWEI
+from ..chain.fitness import check_chain
 from ..chain.rpc import guarded
 from ..daemon.access import open_client, open_web3
 from ..daemon.keys import load_account, read_address
 from ..errors import AlreadyRunning
 from ..network.artifact_server import ArtifactServer
-from ..settings.settings import LOCAL_CHAINS, Settings
+from ..observe.findings import Finding, State
+from ..settings.settings import Settings
 from ..stake.min_stake import chain_price, worst_gas
 from ..storage.process import exclusive
 from ..storage.store import Store
 
 GIB = 1 << 30
 LOW_DISK, LEAST_DISK = 10 * GIB, GIB // 4
-SKEW_S = 15
-"""Seconds that this machine's clock may differ from the chain's, as far as blocks show it."""
-OLD_BLOCKS = 20
-"""Blocks that the newest block may be late by before the endpoint counts as behind."""
 OUTSIDE_S = 10.0
 _PROBE_BYTES = 64
-
-
-class State(StrEnum):
-    """Outcome of a check."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line. ``remedy`` is empty if nothing needs to be done."""
-
-    name: str
-    state: State
-    text: str
-    remedy: str = ""
 
 
 def examine(settings: Settings, *, key: bool = True) -> Iterator[Finding]:
@@ -72,12 +52,24 @@ def examine(settings: Settings, *, key: bool = True) -> Iterator[Finding]:
     yield from _guard("database", lambda: _database(settings))
     yield from _guard("key", lambda: _key(settings, opens=key))
     chains: list[Web3] = []
-    yield from _guard("chain", lambda: _chain(settings, chains))
+    clients: list[ChainClient] = []
+    yield from _on_the_chain(settings, chains, clients)
     if chains:
-        clients: list[ChainClient] = []
-        yield from _guard("contracts", lambda: _contracts(settings, clients))
         yield from _guard("ether", lambda: _ether(settings, chains[0], clients[0] if clients else None))
     yield from _guard("public address", lambda: _outside(settings))
+
+
+def examine_chain(settings: Settings) -> Iterator[Finding]:
+    """Yield the findings about the chain of the settings, its endpoints and the contracts there."""
+    yield from _on_the_chain(settings, [], [])
+
+
+def _on_the_chain(settings: Settings, chains: list[Web3], clients: list[ChainClient]) -> Iterator[Finding]:
+    """Add the connection to ``chains`` and a client of the deployment to ``clients``, as far as there are these."""
+    yield from _guard("chain", lambda: _chain(settings, chains))
+    if chains:
+        yield from _guard("contracts", lambda: _contracts(settings, clients))
+        yield from _guard("opcodes", lambda: _fitness(settings, chains[0], clients))
 
 
 def _guard(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -204,10 +196,9 @@ def _chain(settings: Settings, chains: list[Web3]) -> Iterator[Finding]:
     web3 = open_web3(settings)
     with guarded("eth_getBlock"):
         head = web3.eth.get_block("latest")
-        number, timestamp = int(head["number"]), int(head["timestamp"])
+        number = int(head["number"])
     chains.append(web3)
     yield Finding("chain", State.OK, f"id {settings.chain_id}, block {number}")
-    yield _clock(settings, time.time() - timestamp)
     if endpoints_of(web3).several:
         yield from _endpoints(settings, endpoints_of(web3))
 
@@ -239,20 +230,10 @@ def _contracts(settings: Settings, clients: list[ChainClient]) -> Iterator[Findi
     yield Finding("contracts", State.OK, f"the code of {names} contracts is that of the deployment")
 
 
-def _clock(settings: Settings, age: float) -> Finding:
-    """Compare our clock with the newest block, ``age`` seconds old: no block is from the future of a right clock."""
-    local = settings.chain_id in LOCAL_CHAINS
-    block_s = settings.block_s if settings.block_s > 0 else 12.0
-    if age < -SKEW_S:
-        state = State.WARN if local else State.FAIL
-        remedy = "set this machine's clock (NTP)" if not local else "a local chain whose time was put forward"
-        return Finding("clock", state, f"the newest block is {-age:.0f} s in our future", remedy)
-    if age > OLD_BLOCKS * block_s and not local:
-        return Finding(
-            *("clock", State.WARN, f"the newest block is {age:.0f} s old"),
-            "the endpoint is behind, or this machine's clock is fast: compare both with another source",
-        )
-    return Finding("clock", State.OK, f"the newest block is {max(age, 0):.0f} s old")
+def _fitness(settings: Settings, web3: Web3, clients: list[ChainClient]) -> Iterator[Finding]:
+    """Try what the deployment needs of the chain; without one, what a standard deployment would."""
+    deployed = clients[0].needs if clients else None
+    yield from check_chain(web3, deployed or needs_of(Build.STANDARD), settings.chain_rule)
 
 
 def _ether(settings: Settings, web3: Web3, client: ChainClient | None) -> Iterator[Finding]:

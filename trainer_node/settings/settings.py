@@ -40,7 +40,7 @@ from pydantic_settings import (
 from referee_py.errors import InvalidInput
 
 from ..chain.fees import ETHER
-from ..chain.view import FINALITY_S, Finality, ViewRule
+from ..chain.view import FINALITY_S, ChainRule, Finality, ViewRule
 from ..errors import ConfigError
 from ..network.uri import check_uri
 from ..suggest import did_you_mean
@@ -287,6 +287,12 @@ class Settings(BaseSettings):
             age = 0 if self.chain_id in LOCAL_CHAINS else max(OLD_BLOCKS * self.block_time_s, OLD_S)
         agree = self.agree or len(self.rpc_url) // 2 + 1
         return ViewRule(self.confirmations, self.finality, agree, age)
+
+    @property
+    def chain_rule(self) -> ChainRule:
+        """Return what to take the chain for when it is checked."""
+        block_s = self.block_s if self.block_s > 0 else MAIN_CHAIN_BLOCK_S
+        return ChainRule(self.chain_id in LOCAL_CHAINS, block_s, self.finality)
 
     @property
     def worker_threads(self) -> int:

@@ -28,6 +28,11 @@ class DutyUnknown(Reason):
     job: int
 
 
+def has_duties(database: Database) -> bool:
+    """Return whether a node that starts has something at stake, by what it has noted before."""
+    return bool(database.get(_DUTIES, {})) or bool(database.undone())
+
+
 class DutyBook:
     """The duties of jobs. ``reserved`` returns the jobs that may still take ether from us (`Reserve.jobs`).
 

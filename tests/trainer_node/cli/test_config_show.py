@@ -17,7 +17,7 @@ from trainer_node.suggest import did_you_mean
 
 
 def shown(assay: Assay, *flags: str) -> dict[str, tuple[object, str]]:
-    code, output, errors = assay("config", "show", "--json", *flags)
+    code, output, errors = assay("config", "show", "--json", "--offline", *flags)
     assert code == 0, errors
     return {name: (told["value"], told["origin"]) for name, told in json.loads(output).items()}
 

@@ -13,11 +13,14 @@ from tests.conftest import free_port
 from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.chain.fees import ETHER
+from trainer_node.chain.fitness import check_clock
+from trainer_node.chain.view import ChainRule
 from trainer_node.daemon.keys import create_key
 from trainer_node.network.artifact_server import ArtifactServer
+from trainer_node.observe.findings import Finding, State
 from trainer_node.operate import doctor
 from trainer_node.operate.deploy import Parameters, deploy
-from trainer_node.operate.doctor import Finding, State, examine
+from trainer_node.operate.doctor import examine
 from trainer_node.settings.settings import Settings, load_settings
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
@@ -60,7 +63,12 @@ def test_a_machine_that_is_ready(module_anvil, deployed: Path, tmp_path: Path) -
     assert {
         name: finding.state for name, finding in told.items() if name not in ("disk", "clock")
     } == dict.fromkeys(
-        ("kernels", "device", "database", "key", "chain", "contracts", "ether", "public address"), State.OK
+        (
+            *("kernels", "device", "database", "key", "chain", "contracts", "ether", "public address"),
+            *("opcodes", "code size", "transaction gas", "block gas", "base fee", "finality"),
+            *("block number", "block time"),
+        ),
+        State.OK,
     ), told
     assert "a file of ours was fetched" in told["public address"].text
 
@@ -136,10 +144,9 @@ def test_an_address_that_leads_elsewhere(module_anvil, deployed: Path, tmp_path:
         assert "the running daemon answers" in found(running)["public address"].text
 
 
-def test_a_clock_that_differs_from_the_chains(module_anvil, deployed: Path, tmp_path: Path) -> None:
-    wanted = settings(module_anvil, deployed, tmp_path)
-    abroad = wanted.model_copy(update={"chain_id": 1})
-    assert doctor._clock(wanted, -100.0).state is State.WARN
-    assert doctor._clock(abroad, -100.0).state is State.FAIL
-    assert doctor._clock(abroad, 1000.0).state is State.WARN
-    assert doctor._clock(abroad, 10.0).state is State.OK
+def test_a_clock_that_differs_from_the_chains() -> None:
+    here, abroad = ChainRule(local=True), ChainRule()
+    assert check_clock(-100.0, here).state is State.WARN
+    assert check_clock(-100.0, abroad).state is State.FAIL
+    assert check_clock(1000.0, abroad).state is State.WARN
+    assert check_clock(10.0, abroad).state is State.OK
