@@ -83,8 +83,13 @@ test: ## Lint, contract tests and the quick Python tests
 	@$(MAKE) --jobs=2 lint forge-test python-test
 
 .PHONY: test-all
-test-all: test forge-test-portable campaign mutants coverage slither prove node-campaigns ## As test, with slow tests, older chains and contract audits
+test-all: test alerts forge-test-portable campaign mutants coverage slither prove node-campaigns ## As test, with slow tests, older chains and contract audits
 	$(PYTEST) -m slow --ignore tests/campaigns $(ARGS)
+
+.PHONY: alerts
+alerts: setup ## Play every alert rule with promtool (Debian's package prometheus): where it fires, where it is silent
+	@if command -v promtool >/dev/null; then $(BIN)/python -m tests.deployment.promtool; \
+		else echo "alerts: not played, promtool is missing; on Debian or Ubuntu: apt install prometheus"; fi
 
 .PHONY: python-test
 python-test: setup ## The quick Python tests alone; ARGS="tests/twins/float -x" passes options on

@@ -21,7 +21,7 @@ from pydantic import BaseModel, SecretStr
 import referee_py.errors
 import trainer_node.errors
 from trainer_node.cli.app import application
-from trainer_node.observe.metrics import Metrics
+from trainer_node.observe.metrics import TABLE
 from trainer_node.settings.settings import Settings
 
 from .words import cell, code_cell, rows_of, table
@@ -87,9 +87,9 @@ def metrics(guide: str) -> str:
     """Return the page of metrics, as a node registers them."""
     meanings = {name.partition("{")[0]: text for name, text in rows_of(guide, "metric").items()}
     rows = []
-    for found in Metrics().registry.collect():
-        name = found.name + ("_total" if found.type == "counter" else "")
-        rows.append([code_cell(name), found.type, cell(found.documentation), meanings.get(name, "")])
+    for row in TABLE:
+        name = row.exported
+        rows.append([code_cell(name), row.type.value, cell(row.text), meanings.get(name, "")])
     head = "# Metrics\n\nGenerated from `trainer_node/observe/metrics.py`. A daemon answers them at `/metrics`; the "
     head += "[operating guide](../operating.md#5-monitoring-a-daemon) says which to watch.\n\n"
     return head + table(["metric", "kind", "what it counts", "in the guide"], rows)

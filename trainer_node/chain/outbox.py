@@ -183,7 +183,7 @@ class Outbox:
             kept.status = status
             if receipt is not None:
                 kept.block, kept.gas_used, kept.gas_price = receipt.block, receipt.gas_used, receipt.gas_price
-        self._metrics.add("transactions", row.action, status)
+        self._metrics.add("transactions", status)
         seen: dict[str, Any] = {}
         if receipt is not None:
             self._metrics.add("gas_used", row.action, by=receipt.gas_used)

@@ -13,7 +13,6 @@ import typer
 
 from .command import Command
 
-DISTRIBUTION = "assay-referee"
 GROUP = "assay.commands"
 """Entry points: each a table like `COMMANDS`. "program build" is the command `build` of the group `program`."""
 
@@ -117,10 +116,13 @@ def _copied(group: typer.Typer) -> typer.Typer:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from .version import version_lines
+        from ..observe.build import Build
 
-        for line in version_lines(DISTRIBUTION):
-            typer.echo(line)
+        build = Build.this()
+        typer.echo(f"assay {build.version}")
+        typer.echo(f"build      {build.source}")
+        typer.echo(f"kernels    {build.kernels}")
+        typer.echo(f"contracts  {build.version}, code {build.contracts}")
         raise typer.Exit
 
 

@@ -9,8 +9,8 @@ import typer
 
 from referee_py.errors import InvalidInput
 
+from ..observe.build import DISTRIBUTION
 from ..operate.deploy_defaults import DAY_S, NOBODY, PRICE_FACTOR
-from .app import DISTRIBUTION
 from .common import ACCOUNT, ether, out, sender, show_ether, with_settings
 
 if TYPE_CHECKING:

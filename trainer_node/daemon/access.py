@@ -42,13 +42,18 @@ def transaction_manager(
 def open_web3(settings: Settings, metrics: Metrics | None = None) -> Web3:
     """Return a connection to the settings' chain, within the limits of this node."""
     limits = settings.limits
-    return connect(
+    web3 = connect(
         settings.rpc_url,
         settings.chain_id,
         timeout_s=limits.rpc_timeout_s,
         max_bytes=limits.rpc_bytes,
         metrics=metrics,
     )
+    endpoints = endpoints_of(web3)
+    for endpoint in endpoints.every:
+        for name in ("rpc_failures", "rpc_disagreements"):
+            endpoints.metrics.start(name, endpoint.name)
+    return web3
 
 
 def open_client(

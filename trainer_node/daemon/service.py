@@ -26,6 +26,7 @@ from ..errors import ConfigError, DiskFailed, KeystoreError, RpcUnavailable, Tra
 from ..network.artifact_server import ArtifactServer
 from ..network.fetcher import Fetcher
 from ..network.peer_costs import Peers
+from ..observe.build import Build
 from ..observe.logs import configure_logging
 from ..observe.metrics import Metrics
 from ..observe.problems import Problems
@@ -160,6 +161,8 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
     with contextlib.ExitStack() as stack:
         stack.enter_context(exclusive(settings.data_dir / "lock", f"data directory {settings.data_dir}"))
         metrics = Metrics()
+        build = Build.this()
+        metrics.set("build_info", 1, build.version, build.source, build.contracts)
         problems = Problems(metrics)
         problems["start"] = "still starting"
         tell = partial(_tell_of_signer, metrics, problems)
@@ -191,7 +194,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
         with stop_on_signals(stop):
             # NOTE: the manager must not give up a daemon that waits for its chain: it serves its artifacts meanwhile.
             notifier.ready()
-            patiently = partial(_patiently, stop, problems, notifier)
+            patiently = partial(_patiently, stop, problems, metrics, notifier)
             client = patiently(lambda: open_client(settings, metrics, database))
             patiently(lambda: database.bind(client.identity(database.deployment)))
             patiently(lambda: require_defensible(settings, client, database, stakes=key))
@@ -375,7 +378,13 @@ def _status(problems: Problems) -> str:
     return "; ".join(problems.shown().reasons) or "ready"
 
 
-def _patiently(stop: threading.Event, problems: Problems, notifier: Notifier, act: Callable[[], T]) -> T:
+def _patiently(
+    stop: threading.Event,
+    problems: Problems,
+    metrics: Metrics,
+    notifier: Notifier,
+    act: Callable[[], T],
+) -> T:
     """Call ``act`` until the chain answers. Raises the last error if ``stop`` is set before."""
     wait = 0.5
     while True:
@@ -383,6 +392,7 @@ def _patiently(stop: threading.Event, problems: Problems, notifier: Notifier, ac
             return act()
         except RpcUnavailable as error:
             problems["start"] = str(error)
+            metrics.set("rpc_up", 0)
             notifier.alive(_status(problems))
             _log.warning("node.waiting_for_chain", reason=str(error))
             if stop.wait(wait):

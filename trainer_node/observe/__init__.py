@@ -1,5 +1,6 @@
 """Observation of a node: events, metrics, problems, progress.
 
+build        which build this is
 logs         structured events on standard error
 metrics      counters and gauges for Prometheus
 problems     what is wrong at present, by topic: /readyz

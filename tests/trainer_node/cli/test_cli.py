@@ -28,10 +28,11 @@ from referee_py.program.terms import Terms
 from tests.conftest import Assay
 from trainer_node.chain.abi import load_artifact
 from trainer_node.cli import main
-from trainer_node.cli.app import COMMANDS, DISTRIBUTION, application
+from trainer_node.cli.app import COMMANDS, application
 from trainer_node.cli.common import ether, show_ether
 from trainer_node.errors import ConfigError
 from trainer_node.local.bundle import Bundle
+from trainer_node.observe.build import DISTRIBUTION
 from trainer_node.operate.deploy_defaults import PRICE_FACTOR
 from trainer_node.stake.min_stake import least_stake
 from trainer_node.storage.artifacts import Kind as ArtifactKind
@@ -346,10 +347,7 @@ def test_the_version_is_that_of_the_build(assay: Assay) -> None:
 
 
 def test_the_version_loads_no_library_of_the_chain() -> None:
-    told = (
-        "import sys; from trainer_node.cli.version import version_lines; "
-        f"version_lines({DISTRIBUTION!r}); print(*sys.modules)"
-    )
+    told = "import sys; from trainer_node.observe.build import Build; Build.this(); print(*sys.modules)"
     loaded = set(
         subprocess.run(
             [sys.executable, "-c", told], capture_output=True, text=True, check=True

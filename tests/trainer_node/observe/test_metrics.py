@@ -56,7 +56,7 @@ def test_dropped_series_are_no_longer_shown() -> None:
         metrics.set("clock_seconds_left", 5, "12", "0x1", side)
     metrics.drop("clock_seconds_left", "1")
     text = generate_latest(metrics.registry).decode()
-    assert 'job="12"' in text
-    assert 'job="1"' not in text
+    assert 'assay_job="12"' in text
+    assert 'assay_job="1"' not in text
     metrics.drop("clock_seconds_left")
-    assert 'job="12"' not in generate_latest(metrics.registry).decode()
+    assert 'assay_job="12"' not in generate_latest(metrics.registry).decode()

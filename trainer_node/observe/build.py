@@ -1,4 +1,4 @@
-"""`assay --version`: which build this is, without loading it."""
+"""Identity of this build, without loading it: `assay --version` and the metric `build_info` tell it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,35 @@ import hashlib
 import json
 import os
 import subprocess
+from dataclasses import dataclass
 from importlib import metadata, resources
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+DISTRIBUTION = "assay-referee"
 FLAGS = Path("/proc/cpuinfo")
 _ISAS = {"avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "avx2": {"avx2", "fma"}}
 _BYTES = 1 << 16
 
 
-def version_lines(distribution: str) -> list[str]:
-    """Return the version; the build; what its kernels run on here; the contracts that it was built with."""
-    found = metadata.distribution(distribution)
-    return [
-        f"assay {found.version}",
-        f"build      {_build(found)}",
-        f"kernels    {_kernels()}",
-        f"contracts  {found.version}, code {_contracts()}",
-    ]
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A build. ``source``: the commit of a clone, or a hash of a wheel; ``kernels``: the instruction set that they
+    choose on this processor; ``contracts``: a hash over the code of all contracts that it was built with."""
+
+    version: str
+    source: str
+    kernels: str
+    contracts: str
+
+    @classmethod
+    def this(cls) -> Build:
+        """Return the build of this process."""
+        found = metadata.distribution(DISTRIBUTION)
+        return cls(found.version, _source(found), _kernels(), _contracts())
 
 
-def _build(found: metadata.Distribution) -> str:
+def _source(found: metadata.Distribution) -> str:
     """Return the commit of a clone, or a hash over the files of a wheel."""
     direct = json.loads(found.read_text("direct_url.json") or "{}")
     if direct.get("dir_info", {}).get("editable"):
