@@ -17,6 +17,55 @@ struct Log {
     address emitter;
 }
 
+/// @notice A read or write of a word of storage.
+struct WordAccess {
+    address account;
+    bytes32 slot;
+    bool isWrite;
+    bytes32 previousValue;
+    bytes32 newValue;
+    bool reverted;
+}
+
+struct ChainInfo {
+    uint256 forkId;
+    uint256 chainId;
+}
+
+/// @notice What is done with an account. Later kinds only look at it.
+enum AccessKind {
+    Call,
+    DelegateCall,
+    CallCode,
+    StaticCall,
+    Create,
+    SelfDestruct,
+    Resume,
+    Balance,
+    Extcodesize,
+    Extcodehash,
+    Extcodecopy
+}
+
+/// @notice A call of an account or a look at it, with the words that its code reads and writes.
+struct AccountAccess {
+    ChainInfo chain;
+    AccessKind kind;
+    address account;
+    address accessor;
+    bool initialized;
+    uint256 oldBalance;
+    uint256 newBalance;
+    bytes deployedCode;
+    uint256 value;
+    bytes data;
+    bool reverted;
+    WordAccess[] words;
+    uint64 depth;
+    uint64 oldNonce;
+    uint64 newNonce;
+}
+
 /// @notice The cheatcodes that the tests use.
 interface Vm {
     function addr(uint256 key) external pure returns (address);
@@ -48,6 +97,8 @@ interface Vm {
     function lastCallGas() external view returns (Gas memory);
     function prank(address sender) external;
     function startPrank(address sender) external;
+    function startStateDiffRecording() external;
+    function stopAndReturnStateDiff() external returns (AccountAccess[] memory);
     function stopPrank() external;
     function readFile(string calldata path) external view returns (string memory);
     function sign(uint256 key, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);

@@ -1,0 +1,108 @@
+"""What a transaction costs under more than one schedule of gas, from counts of what it leaves behind.
+
+The tools that measure gas know the schedule of Osaka. Under another one the same transaction costs what was measured,
+and for each thing that it leaves in the state, each byte and the transaction itself the difference of the two prices:
+
+    gas under S = the larger of
+        gas under Osaka + sum over the counts (count x (price under S - price under Osaka))
+        the base of a transaction + bytes of calldata x floor
+
+Computation costs the same under both (EIP-7904 is a study, not a change). NOTE: a cold account costs 400 more under
+Amsterdam, a few of them in each transaction; they are not counted. A refund is taken in full.
+
+Sources (ethereum/EIPs as of 2026-08-22): Osaka by EIP-2929, EIP-3529, EIP-3860 and EIP-7623. Amsterdam by EIP-8037
+(new state: 1,530 a byte; a word counts for 64 bytes, an account for 120), EIP-8038 (writes), EIP-7976 (floor of
+calldata) and EIP-2780 (base of a transaction). All four are scheduled for inclusion (EIP-7773) and in review, so none
+is frozen; EIP-8037 says that values are not final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a transaction leaves behind. ``new``, ``overwritten``, ``cleared``: words of storage that were zero and are
+    not, that differ, that were not zero and are. ``accounts``, ``code``: contracts and bytes of code that it creates.
+    ``calldata``: bytes. ``value``: 1 if it carries ether."""
+
+    new: int = 0
+    overwritten: int = 0
+    cleared: int = 0
+    accounts: int = 0
+    code: int = 0
+    calldata: int = 0
+    value: int = 0
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+    @classmethod
+    def of(cls, counted: Mapping[str, int]) -> Self:
+        """Return the counts of a mapping with these names."""
+        return cls(**{f.name: counted[f.name] for f in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Units of gas for each thing that is counted. A cleared word has its refund taken off. ``calldata_floor``: for
+    each byte of a transaction that does little else."""
+
+    name: str
+    new: int
+    overwritten: int
+    cleared: int
+    account: int
+    code: int
+    base: int
+    base_with_value: int
+    calldata_floor: int
+
+    def of_counts(self, counts: Counts) -> int:
+        """Return the gas of what is counted, with the base of one transaction, without its computation and calldata."""
+        return (
+            counts.new * self.new
+            + counts.overwritten * self.overwritten
+            + counts.cleared * self.cleared
+            + counts.accounts * self.account
+            + counts.code * self.code
+            + self.base_of(counts)
+        )
+
+    def base_of(self, counts: Counts) -> int:
+        """Return the gas of the transaction itself."""
+        return self.base_with_value if counts.value else self.base
+
+    def gas(self, measured: int, counts: Counts) -> int:
+        """Return the gas of a transaction that was ``measured`` under Osaka."""
+        moved = measured + self.of_counts(counts) - OSAKA.of_counts(counts)
+        return max(moved, self.base_of(counts) + counts.calldata * self.calldata_floor)
+
+
+OSAKA = Schedule(
+    name="osaka",
+    new=22_100,
+    overwritten=5_000,
+    cleared=5_000 - 4_800,
+    account=32_000,
+    code=200,
+    base=21_000,
+    base_with_value=21_000,
+    # NOTE: a part of what was measured.
+    calldata_floor=0,
+)
+AMSTERDAM = Schedule(
+    name="amsterdam",
+    new=110_020,
+    overwritten=12_100,
+    cleared=12_100 - 11_616,
+    account=183_600 + 12_000,
+    code=1_530,
+    base=15_000,
+    base_with_value=21_000,
+    calldata_floor=64,
+)
+SCHEDULES = (OSAKA, AMSTERDAM)
