@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..program import Kind, Operand, Program, TensorType
+from ..program import Kind, Operand, Program, Skeleton, TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,9 @@ class Instruction:
 
 
 class StepPlan:
-    """The instructions of a validated program."""
+    """The instructions of a validated program, or of a skeleton, which names all that they need."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program | Skeleton) -> None:
         last_use = list(range(len(program.nodes)))  # a value without a reader is released at once
         for node, structure in enumerate(program.nodes):
             for operand in structure.inputs:

@@ -69,6 +69,7 @@ def test_the_image_s_commands_make_a_node_that_its_healthcheck_calls_healthy(
     for service in services.values():
         assert set(service["environment"]) - {"ASSAY_PUBLIC_URI"} <= set(given)
     (tmp_path / "password").write_text(PASSWORD)
+    (tmp_path / "password").chmod(0o600)
     create_key(data / "key.json", PASSWORD, key=anvil.keys[0], work_factor=2)
     (assay,) = final.words("ENTRYPOINT")
     given["ASSAY_DEPLOYMENT"] = str(tmp_path / "deployment.json")

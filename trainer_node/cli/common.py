@@ -172,6 +172,14 @@ def ether(text: str) -> int:
     return int(wei)
 
 
+def gas_price(text: str) -> int:
+    """Return wei for a price of a unit of gas, like "20gwei" or "7wei". Raises InvalidInput, also without a unit."""
+    # NOTE: an amount without a unit is ether elsewhere, and no unit of gas costs one.
+    if not text.endswith("wei"):
+        raise InvalidInput(f"{text!r} is not a price of gas; write it with its unit: 20gwei or 7wei")
+    return ether(text)
+
+
 def show_ether(wei: int) -> str:
     """Format an amount for people."""
     from ..chain.fees import in_ether

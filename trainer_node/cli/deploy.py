@@ -11,7 +11,7 @@ from referee_py.errors import InvalidInput
 
 from ..observe.build import DISTRIBUTION
 from ..operate.deploy_defaults import DAY_S, NOBODY, PRICE_FACTOR
-from .common import ACCOUNT, ether, out, sender, show_ether, with_settings
+from .common import ACCOUNT, ether, gas_price, out, sender, show_ether, with_settings
 
 if TYPE_CHECKING:
     from ..settings.settings import Settings
@@ -71,7 +71,7 @@ def deploy_command(
     from ..stake.min_stake import chain_price
 
     web3 = open_web3(settings)
-    fee = ether(min_fee) if min_fee is not None else PRICE_FACTOR * chain_price(web3)
+    fee = gas_price(min_fee) if min_fee is not None else PRICE_FACTOR * chain_price(web3)
     _derive(fee, "as stated" if min_fee is not None else f"{PRICE_FACTOR} times what the chain asks now")
     if not is_checksum_address(guardian):
         raise InvalidInput(f"the guardian {guardian!r} is not a checksummed address")

@@ -218,16 +218,19 @@ def canonicalise(
     """Write a program in its canonical form: the same bits, no unneeded node, in an order given by the graph alone."""
     from referee_py.execute.plan import StepPlan
     from referee_py.program import Program, SlotSource
-    from referee_py.program.canonical import canonical_program
+    from referee_py.program.canonical import canonical_program, canonical_skeleton
 
     opened = Opened.read(path)
-    if not isinstance(opened.graph, Program):
-        raise InvalidInput(f"{path} is a skeleton; give a program or a bundle")
-    metrics = {name: SlotSource(*place) for name, place in opened.names.metrics.items()}
-    program, found = canonical_program(opened.graph, list(metrics.values()))
+    program: Graph
+    if isinstance(opened.graph, Program):
+        metrics = {name: SlotSource(*place) for name, place in opened.names.metrics.items()}
+        program, found = canonical_program(opened.graph, list(metrics.values()))
+    else:
+        program = canonical_skeleton(opened.graph).skeleton
     if opened.bundle is None:
         target.write_bytes(program.to_bytes())
     else:
+        assert isinstance(program, Program)
         _canonical_bundle(opened.bundle, opened.names, program, found).write(target)
     show_rows(
         str(target),

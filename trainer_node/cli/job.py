@@ -23,6 +23,7 @@ from .common import (
     HuggingFaceOption,
     OptimizerStateOption,
     ether,
+    gas_price,
     out,
     reader,
     sender,
@@ -169,12 +170,12 @@ def post(
     uri = settings.public_uri or f"http://{settings.host}:{settings.port}"
     snapshot = client.snapshot()
     usual = default_periods(settings.chain_id)
-    low = ether(low_fee) if low_fee is not None else snapshot.least_fee()
+    low = gas_price(low_fee) if low_fee is not None else snapshot.least_fee()
     offer = Offer(
         reward=ether(reward),
         stake=ether(stake) if stake is not None else max(DEFAULT_STAKE, snapshot.least_stake()),
         low_fee=low,
-        high_fee=ether(high_fee) if high_fee is not None else min(FEE_RANGE * low, MAX_FEE),
+        high_fee=gas_price(high_fee) if high_fee is not None else min(FEE_RANGE * low, MAX_FEE),
         slots=slots,
         train_period=train,
         watch_period=watch_period,
@@ -260,7 +261,7 @@ def finalize(settings: Settings, job: JobNumber) -> None:
     with sender(settings) as transactions:
         transactions.send(Call.of(client.contracts.jobs, "finalize", job))
     found = client.snapshot().job(job)
-    out.print(f"job {job}: {found.phase.name.lower()} {found.accepted_root.hex()}")
+    out.print(f"job {job}: {found.phase.name.lower()} {found.accepted_root.hex()}", soft_wrap=True)
 
 
 @app.command()

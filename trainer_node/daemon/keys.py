@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from eth_account.signers.base import BaseAccount
 from eth_account.signers.local import LocalAccount
 
 from ..errors import KeystoreError
-from ..settings.settings import Settings
+from ..settings.settings import LOCAL_CHAINS, Settings
 from ..storage.process import exclusive, exclusive_name
 from .remote_signer import RemoteAccount, Tell
 
@@ -93,30 +94,57 @@ def hold_account(settings: Settings, tell: Tell = lambda _: None) -> Iterator[Ba
 
     Raises AlreadyRunning, KeystoreError; a remote signer that does not answer yet is only reported.
     """
-    # SAFETY: two nodes with one key would use each other's nonces, even with separate data directories.
+    # SAFETY: two nodes with one key would use each other's nonces, also with copies of the key in other folders. The
+    # file is locked besides, since processes in containers of their own may share it and share no names.
     if settings.signer_url is None or settings.signer_address is None:
         account = load_account(settings)
-        with exclusive(settings.keystore_path, f"key {settings.keystore_path}"):
+        held = exclusive_name(_name(settings, account.address), f"key of {account.address}")
+        with exclusive(settings.keystore_path, f"key {settings.keystore_path}"), held:
             yield account
         return
     address, timeout_s = settings.signer_address, settings.limits.rpc_timeout_s
-    with exclusive_name(address, f"key of {address}"):
+    with exclusive_name(_name(settings, address), f"key of {address}"):
         remote = RemoteAccount(settings.signer_url, address, timeout_s=timeout_s, tell=tell)
         remote.look()
         yield remote
 
 
+def _name(settings: Settings, address: str) -> str:
+    """Return the name that one process with this account holds. NOTE: many development chains have one id."""
+    local = f"/{settings.rpc_url[0]}" if settings.chain_id in LOCAL_CHAINS else ""
+    return f"key/{settings.chain_id}{local}/{address.lower()}"
+
+
 def load_account(settings: Settings) -> LocalAccount:
-    """Return the account of the settings' keystore. Raises KeystoreError, which says what to set."""
-    password = settings.read_password()
+    """Return the account of the settings' keystore. Raises KeystoreError, which says what to set.
+
+    SAFETY: a key, or its password, that other users of the machine can read is not used: they may have it by now.
+    """
     path = settings.keystore_path
     if not path.exists():
         raise KeystoreError(f"there is no key at {path}; make one with `assay key new` or set keystore")
+    for file in filter(None, (path, settings.password_file)):
+        refuse_shared(file)
+    password = settings.read_password()
     if not password:
         raise KeystoreError(
             f"{path} needs a password, and none is given, or an empty one; set password_file or ASSAY_PASSWORD"
         )
     return open_key(path, password)
+
+
+def refuse_shared(file: Path) -> None:
+    """Raise KeystoreError if others than its owner may read or write a file. A missing one is left to its reader."""
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except OSError:
+        return
+    # NOTE: a credential of systemd lies in a folder that only the service can enter, and the list that lets it read the
+    # file shows as the group's rights.
+    kept = os.environ.get("CREDENTIALS_DIRECTORY")
+    entered = bool(kept) and file.absolute().parent == Path(kept or "").absolute()
+    if mode & (0o007 if entered else 0o077):
+        raise KeystoreError(f"{file} has mode {mode:04o}: others can read it; chmod 600 {file}")
 
 
 def _read(path: Path) -> dict[str, object]:

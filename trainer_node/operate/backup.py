@@ -14,6 +14,7 @@ and refuses to start if somebody else uses it (`single_use`).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -120,6 +121,7 @@ def restore(source: Path, data_dir: Path) -> Manifest:
     with disk_errors(data_dir):
         data_dir.mkdir(parents=True, exist_ok=True)
         with (
+            _readable(source),
             _opened(source) as archive,
             tempfile.TemporaryDirectory(dir=data_dir, prefix=".restore-") as spare,
         ):
@@ -167,6 +169,15 @@ def _known(name: str) -> bool:
         return True
     plain = all(part and part.isascii() and part not in (".", "..") for part in parts)
     return plain and 2 < len(parts) <= 5 and parts[0] == ARTIFACTS and parts[1] != INCOMING
+
+
+@contextlib.contextmanager
+def _readable(source: Path) -> Iterator[None]:
+    """Name a file that ends too early, or is none, as what it is."""
+    try:
+        yield
+    except (tarfile.TarError, EOFError) as error:
+        raise ConfigError(f"{source} is damaged or cut off ({error}); use another backup") from error
 
 
 def _opened(source: Path) -> tarfile.TarFile:

@@ -29,7 +29,7 @@ from tests.conftest import Assay
 from trainer_node.chain.abi import load_artifact
 from trainer_node.cli import main
 from trainer_node.cli.app import COMMANDS, application
-from trainer_node.cli.common import ether, show_ether
+from trainer_node.cli.common import ether, gas_price, show_ether
 from trainer_node.errors import ConfigError
 from trainer_node.local.bundle import Bundle
 from trainer_node.observe.build import DISTRIBUTION
@@ -206,6 +206,18 @@ def test_what_is_no_amount(text: str) -> None:
 )
 def test_amounts_for_people(wei: int, text: str) -> None:
     assert show_ether(wei) == text
+
+
+def test_a_price_of_gas_has_a_unit(
+    assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A price of 2 would be 2 ether for a unit of gas, and hold for ever."""
+    import_key(assay, anvil, monkeypatch, tmp_path)
+    assert (gas_price("2gwei"), gas_price("0.5 gwei"), gas_price("7wei")) == (2 * 10**9, 5 * 10**8, 7)
+    for price in ("2", "0.000000002", "2ether", ""):
+        code, _, errors = assay("deploy", "--min-period", "2", "--commit-age", "1", "--min-fee", price)
+        assert (code, "with its unit" in errors) == (2, True), errors
+    assert not Path("deployments").exists()
 
 
 def test_releases_are_listed_followed_and_withdrawn(

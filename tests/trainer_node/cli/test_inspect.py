@@ -18,7 +18,7 @@ import repops
 from referee_py.commit.tensor import Array
 from referee_py.execute import Run
 from referee_py.program import Program
-from referee_py.program.canonical import canonical_program
+from referee_py.program.canonical import canonical_program, canonical_skeleton
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 from tests.conftest import Assay
@@ -129,6 +129,17 @@ def test_a_canonical_bundle_runs_to_the_same_state_and_keeps_its_names(assay: As
     code, _, errors = assay("program", "canonicalise", job / "program.cbor", "form.cbor")
     assert code == 0, errors
     assert read_program(Path("form.cbor").read_bytes()) == canonical_program(before.program)[0]
+
+
+def test_a_skeleton_has_a_canonical_form(assay: Assay, tmp_path: Path) -> None:
+    """That of the skeleton, which knows no constants' values and so merges none of them."""
+    skeleton = tiny.program().skeleton
+    (tmp_path / "skeleton").write_bytes(skeleton.to_bytes())
+    code, _, errors = assay("program", "canonicalise", "skeleton", "form")
+    assert code == 0, errors
+    assert (tmp_path / "form").read_bytes() == canonical_skeleton(skeleton).skeleton.to_bytes()
+    assert assay("program", "canonicalise", "form", "again")[0] == 0
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "form").read_bytes()
 
 
 HOSTILE = {

@@ -95,6 +95,17 @@ def _damaged(info: tarfile.TarInfo, data: bytes) -> tuple[tarfile.TarInfo, bytes
     return info, data[:-1] + b"!" if info.name == "node.sqlite3" else data
 
 
+@pytest.mark.parametrize("kept", [0.0, 0.001, 0.02, 0.1, 0.5, 0.9])
+def test_a_backup_that_was_cut_off_is_named_as_that(tmp_path: Path, kept: float) -> None:
+    node(tmp_path / "node").close()
+    back_up(tmp_path / "node", tmp_path / "a.tar")
+    whole = (tmp_path / "a.tar").read_bytes()
+    (tmp_path / "a.tar").write_bytes(whole[: int(kept * len(whole))])
+    with pytest.raises(ConfigError, match=r"cut off|cannot be read as a backup|lacks"):
+        restore(tmp_path / "a.tar", tmp_path / "new")
+    assert not list((tmp_path / "new").iterdir())
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [(_elsewhere, "does not belong"), (_linked, "does not belong"), (_damaged, "another hash")],
