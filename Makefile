@@ -13,6 +13,7 @@ NODE := node_modules/.installed
 KERNELS := .build/kernels/.built
 CONTRACTS := .build/contracts.built
 AUDIT := .build/audit/.installed
+HARDHAT := .build/hardhat/.installed
 PYTEST := $(BIN)/pytest -n 3
 # Recursive make does not print the folder's name.
 MAKEFLAGS += --no-print-directory
@@ -83,7 +84,7 @@ test: ## Lint, contract tests and the quick Python tests
 	@$(MAKE) --jobs=2 lint forge-test python-test
 
 .PHONY: test-all
-test-all: test alerts forge-test-portable campaign mutants coverage slither prove node-campaigns ## As test, with slow tests, older chains and contract audits
+test-all: test alerts forge-test-portable campaign mutants coverage slither prove hardhat node-campaigns ## As test, with slow tests, other chains and contract audits
 	$(PYTEST) -m slow --ignore tests/campaigns $(ARGS)
 
 .PHONY: alerts
@@ -101,6 +102,16 @@ forge-test: setup ## The contract tests alone
 	@echo "forge test: see $(FORGE_LOG)"
 	@$(BIN)/forge test >$(FORGE_LOG) 2>&1 || { cat $(FORGE_LOG); exit 1; }
 	@tail -n 1 $(FORGE_LOG)
+
+# In a separate folder: a second client of 290 MB, which only the slow tests and `assay demo --chain hardhat` start.
+$(HARDHAT): scripts/hardhat/package.json scripts/hardhat/package-lock.json scripts/hardhat/.npmrc scripts/hardhat/hardhat.config.js
+	mkdir -p $(@D)
+	install -m 644 $^ $(@D)
+	cd $(@D) && npm ci
+	@touch $@
+
+.PHONY: hardhat
+hardhat: $(HARDHAT) ## Install Hardhat's node into .build (290 MB), for assay demo --chain hardhat
 
 .PHONY: forge-test-portable
 forge-test-portable: setup
@@ -206,6 +217,6 @@ bench-rounding: setup ## Measure rounding logs: sizes, corrections, overhead, ru
 
 .PHONY: clean
 clean: ## Remove everything that setup and the tests made
-	rm -rf .venv node_modules .build dist .hypothesis referee_py/abi/*.json referee_py/abi/portable kernels/repops/librepops.*
+	rm -rf .venv node_modules .build dist .hypothesis referee_py/abi/*.json referee_py/abi/portable referee_py/abi/input kernels/repops/librepops.*
 	rm -f assay_explorer/static/htmx.min.js
 	find assay_capture assay_explorer assay_lab examples kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -14,7 +14,7 @@ from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, wi
 from trainer_node.cli.flags import flag, only_given, with_flags
 from trainer_node.suggest import did_you_mean
 
-from .names import NETWORK, Fault, Scenario
+from .names import NETWORK, Fault, LocalChain, Scenario
 from .processes import ended_by_signals
 
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ def demo(
     fault_node: Annotated[
         int | None, typer.Option(help="The operator that wrong-op-output gets wrong.", min=0)
     ] = None,
+    chain: Annotated[
+        LocalChain,
+        typer.Option(
+            help=f"{LocalChain.PRAGUE} is a chain without the opcode CLZ, with the portable contracts."
+        ),
+    ] = LocalChain.ANVIL,
     explorer: Annotated[
         bool, typer.Option("--explorer", help="Also show it in a web page, which stays until Ctrl-C.")
     ] = False,
@@ -107,7 +113,13 @@ def demo(
             out.rule(f"[bold]{lie}")
         shown = source if explorer else None
         results[lie] = play(
-            chosen, Lie(lie, step, fault_node), program, folder, court_only=court_only, explorer=shown
+            chosen,
+            Lie(lie, step, fault_node),
+            program,
+            folder,
+            court_only=court_only,
+            explorer=shown,
+            chain=chain,
         )
     if len(lies) > 1:
         out.rule("[bold]summary")

@@ -23,6 +23,17 @@ class Fault(StrEnum):
     WRONG_LOG = "wrong-log"
 
 
+class LocalChain(StrEnum):
+    """The chain of a demonstration, on this machine."""
+
+    ANVIL = "anvil"
+    """Foundry's node, with the opcodes of Osaka."""
+    PRAGUE = "anvil-prague"
+    """The same as it was before Osaka, with the portable build of the contracts."""
+    HARDHAT = "hardhat"
+    """Hardhat's node, with the opcodes of Osaka; `make hardhat` installs it."""
+
+
 class Scenario(StrEnum):
     """The constellation of parties."""
 

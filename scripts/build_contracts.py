@@ -2,6 +2,7 @@
 
     referee_py/abi/<Name>.json             the standard build: foundry.toml's default profile
     referee_py/abi/portable/<Name>.json    the portable build: its profile portable, for chains without the opcode CLZ
+    referee_py/abi/input/sources.json      what solc takes for each: all sources once, and settings and files of each
 
 Each file holds {abi, bytecode, deployedBytecode, compiler, settingsHash, sourceHash}. The bytes depend only on the
 sources, the libraries and the settings (foundry.toml). forge compiles the contracts, and its tests take the same files
@@ -26,6 +27,8 @@ DONE = ROOT / ".build/contracts.json"
 ABI_DIR = ROOT / "referee_py/abi"
 FOLDERS = {"default": ABI_DIR, "portable": ABI_DIR / "portable"}
 """Folders of the builds, by the profile of foundry.toml that each is made with."""
+BUILDS = {"default": "standard", "portable": "portable"}
+INPUT = ABI_DIR / "input/sources.json"
 KEYS = {"abi", "bytecode", "compiler", "deployedBytecode", "settingsHash", "sourceHash"}
 CODE_SIZE_LIMIT = 24_576  # EIP-170
 
@@ -120,7 +123,8 @@ def not_compiled() -> list[str]:
             artifact = json.loads(path.read_text()) if path.exists() else {}
             if (artifact.get("sourceHash"), artifact.get("settingsHash")) != current:
                 missing.add(name)
-    return sorted(missing)
+    found = json.loads(INPUT.read_text()) if INPUT.exists() else {}
+    return sorted(missing if found.get("sourceHash") == hash_of(sources) else deployable(sources))
 
 
 def main() -> None:
@@ -139,9 +143,10 @@ def main() -> None:
     compiler = "".join(re.findall(r"\d+\.\d+\.\d+\+commit\.[0-9a-f]+", said))
     if not compiler.startswith(f"{pinned}+"):
         sys.exit(f"scripts/solc is {said!r}, package.json asks for {pinned}: make clean, then make setup")
-    files = []
+    files, inputs = [INPUT.relative_to(ROOT).as_posix()], {}
     for profile, folder in FOLDERS.items():
         contracts = compiled(profile, sources)
+        inputs[BUILDS[profile]] = {name: input_of(contract) for name, contract in contracts.items()}
         files += [f"{folder.relative_to(ROOT).as_posix()}/{name}.json" for name in contracts]
         write(
             folder,
@@ -149,6 +154,7 @@ def main() -> None:
             dict(zip(("sourceHash", "settingsHash"), current[profile], strict=True)),
             compiler,
         )
+    write_inputs(inputs, compiler, sources)
     DONE.write_text(json.dumps({"files": files, "hashes": current}))
 
 
@@ -188,6 +194,24 @@ def write(folder: Path, contracts: dict[str, dict], sums: dict[str, str], compil
             raise SystemExit(
                 f"{name} has {size:,} bytes, and no chain takes more than {CODE_SIZE_LIMIT:,}: split it"
             )
+
+
+def input_of(contract: dict) -> dict[str, Any]:
+    """Return settings and files of a contract, in the terms of solc's standard JSON: these alone give its bytes."""
+    settings = dict(contract["metadata"]["settings"])
+    ((file, _),) = settings.pop("compilationTarget").items()
+    return {"file": file, "settings": settings, "sources": sorted(contract["metadata"]["sources"])}
+
+
+def write_inputs(builds: dict[str, dict[str, Any]], compiler: str, sources: dict[str, str]) -> None:
+    """Write what solc takes for each contract of each build."""
+    used = sorted(
+        {path for build in builds.values() for found in build.values() for path in found["sources"]}
+    )
+    text = {path: (ROOT / path).read_text() for path in used}
+    content = {"builds": builds, "compiler": compiler, "sourceHash": hash_of(sources), "sources": text}
+    INPUT.parent.mkdir(parents=True, exist_ok=True)
+    INPUT.write_text(json.dumps(content, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -102,8 +102,9 @@ def built(folder: Path) -> Path:
     assert sorted(direct) == sorted(indirect)
     differing = [name for name, data in direct.items() if indirect[name] != data]
     assert not differing
-    for name in (path.name for path in (ROOT / "referee_py/abi").glob("*.json")):
-        assert f"referee_py/abi/{name}" in direct
+    packed = [path.relative_to(ROOT).as_posix() for path in (ROOT / "referee_py/abi").rglob("*.json")]
+    assert any("/portable/" in name for name in packed)
+    assert not [name for name in packed if name not in direct]
     for part in ("static", "templates"):
         for asset in (ROOT / "assay_explorer" / part).iterdir():
             assert direct[f"assay_explorer/{part}/{asset.name}"] == asset.read_bytes()

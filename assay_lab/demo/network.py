@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -35,13 +34,12 @@ from trainer_node.storage.database import Database
 from trainer_node.storage.made_folders import closed, emptied
 from trainer_node.storage.process import exclusive_name
 
+from ..names import LocalChain
 from ..processes import end, heed, undisturbed
+from .local_chains import CHAIN_ID, HARDHAT_ENVIRONMENT, MNEMONIC, build_for, command
 from .roles import Role
 
-CHAIN_ID = 31337
-MNEMONIC = "test test test test test test test test test test test junk"
-"""anvil's well-known development mnemonic: its accounts hold 10000 ether on local chains, and nowhere else."""
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
 BY = "assay demo"
 """Text of the mark in a network's folder."""
 POLL_S = 0.25
@@ -56,13 +54,13 @@ def development_keys(count: int) -> list[LocalAccount]:
 
 
 class Network:
-    """A running network, as a context manager. ``accounts`` maps names to addresses.
+    """A running network on a local chain, as a context manager. ``accounts`` maps names to addresses.
 
     Entering it raises InvalidInput if the folder is not empty and no network has made it, and AlreadyRunning if one is
     running in it.
     """
 
-    def __init__(self, folder: Path, names: list[str]) -> None:
+    def __init__(self, folder: Path, names: list[str], chain: LocalChain = LocalChain.ANVIL) -> None:
         homes = [name.replace(" ", "-") for name in names]
         self._made = ["password", "client", "logs", "deployments", "explorer", *homes]
         self.folder, self.password = folder, folder / "password"
@@ -70,6 +68,7 @@ class Network:
         self._keys = dict(zip(["client", *names], development_keys(len(names) + 1), strict=True))
         self.accounts = {name: account.address for name, account in self._keys.items()}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._chain = chain
         self.rpc_url = ""
 
     def __enter__(self) -> Self:
@@ -102,21 +101,12 @@ class Network:
     def _start_chain(self) -> None:
         port = free_port()
         self.rpc_url = f"http://127.0.0.1:{port}"
-        command = [_anvil(), "--port", str(port), "--chain-id", str(CHAIN_ID), "--block-time", "1"]
-        command += [
-            "--hardfork",
-            "osaka",
-            "--mnemonic",
-            MNEMONIC,
-            "--accounts",
-            str(len(self.accounts)),
-            "--silent",
-        ]
-        self._spawn("anvil", command)
+        started, inside = command(self._chain, port, len(self.accounts))
+        self._spawn("chain", started, inside, **HARDHAT_ENVIRONMENT)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not _listens(port):
-            if time.monotonic() > deadline or self._processes["anvil"].poll() is not None:
-                raise ConfigError(f"anvil did not start on port {port}; see {self.log('anvil')}")
+            if time.monotonic() > deadline or self._processes["chain"].poll() is not None:
+                raise ConfigError(f"{self._chain} did not start on port {port}; see {self.log('chain')}")
             heed()
             time.sleep(0.05)
 
@@ -125,7 +115,8 @@ class Network:
         parameters = Parameters(min_bond=ETHER, leave_delay=3600, min_period=5, commit_age=1)
         with self.transactions("client") as client:
             web3 = connect(self.rpc_url, CHAIN_ID)
-            deploy(web3, client, self._deployment, parameters, chain_id=CHAIN_ID)
+            build = build_for(self._chain)
+            deploy(web3, client, self._deployment, parameters, chain_id=CHAIN_ID, build=build)
             return ChainClient(web3, Deployment.load(self._deployment))
 
     @contextlib.contextmanager
@@ -224,23 +215,15 @@ class Network:
 
     # ------------------------------------------------------------------ processes
 
-    def _spawn(self, name: str, command: list[str]) -> None:
+    def _spawn(self, name: str, command: list[str], inside: Path | None = None, **variables: str) -> None:
         log = self.log(name)
         log.parent.mkdir(parents=True, exist_ok=True)
         # NOTE: one thread for each process: the parties share this machine, and results do not depend on it.
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
         with log.open("wb") as file, undisturbed():
             self._processes[name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment, cwd=inside
             )
-
-
-def _anvil() -> str:
-    beside = Path(sys.executable).with_name("anvil")
-    found = str(beside) if beside.exists() else shutil.which("anvil")
-    if found is None:
-        raise ConfigError("anvil is not installed; run `make setup`, or put Foundry on the PATH")
-    return found
 
 
 def _listens(port: int) -> bool:

@@ -28,7 +28,7 @@ from trainer_node.run.trial_cost import NO_TRIAL
 from trainer_node.storage.store import Store
 
 from ..faults import Lie
-from ..names import NETWORK, Scenario
+from ..names import NETWORK, LocalChain, Scenario
 from ..processes import heed, output_of
 from .checks import Dispute, check_outcome, disputes, table, verdicts, wealth
 from .narrator import Narrator, samples, unfinished
@@ -74,9 +74,13 @@ def play(
     *,
     court_only: bool = False,
     explorer: Path | None = None,
+    chain: LocalChain = LocalChain.ANVIL,
 ) -> Result:
-    """Play the scenario in ``folder`` and report what happens. ``court_only``: without verifiers. ``explorer``: the
-    bundle's folder, if web pages are to show it all until the user stops."""
+    """Play the scenario in ``folder``, on a local ``chain``, and report what happens.
+
+    ``court_only``: without verifiers. ``explorer``: the bundle's folder, if web pages are to show it all until the user
+    stops.
+    """
     configure_logging(level="warning")
     parts = roles(scenario, lie, bundle.terms.steps)
     verifiers = () if court_only else VERIFIERS
@@ -104,14 +108,14 @@ def play(
         say(f"one element of {node} will be wrong in step {lie.step}")
 
     with (
-        Network(folder / NETWORK, names) as network,
+        Network(folder / NETWORK, names, chain) as network,
         ArtifactServer(Store(network.folder / "client")) as server,
     ):
         client = network.deploy()
         for name in verifiers:
             network.register_verifier(client, name)
         judges = "two verifiers are bonded" if verifiers else "the court judges operators"
-        say(f"anvil runs at {network.rpc_url}; contracts are deployed, {judges}")
+        say(f"{chain} runs at {network.rpc_url}; contracts are deployed, {judges}")
         first = client.block().number + 1
         before = wealth(client, network.accounts)
         job_id = _post(network, client, bundle, parts, server, periods, len(lying) or 1)

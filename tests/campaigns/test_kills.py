@@ -49,11 +49,11 @@ class Killing(Network):
         """Return the file of the moments of a party that have come."""
         return self.folder / f"{name}.moments"
 
-    def _spawn(self, name: str, command: list[str]) -> None:
+    def _spawn(self, name: str, command: list[str], inside: Path | None = None, **variables: str) -> None:
         if name in HONEST:
             at = command.index("trainer_node.cli")
             command = [*command[:at], "tests.campaigns.killed", str(self.moments(name)), *command[at + 1 :]]
-        super()._spawn(name, command)
+        super()._spawn(name, command, inside, **variables)
 
     def start_again(self) -> int:
         """Start anew those that have killed themselves; return how many."""

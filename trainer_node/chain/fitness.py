@@ -1,4 +1,4 @@
-"""Whether a chain is fit for the contracts and for those who send to them: asked by calls, before ether is at stake.
+"""Checks of a chain before ether is at stake: is it fit for the contracts and for those who send to them?
 
 Each check gives one finding, which names what was found, what is wanted and what to do. Nobody deploys where one fails.
 If one of `NEEDED` fails, some move of an honest party could not be made in time, so nobody stakes there either; the

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 PUSH1, PUSH32 = 0x60, 0x7F
 INVALID = 0xFE
-"""What the compiler puts between code and data."""
+"""The byte that the compiler puts between code and data."""
 
 _FRONTIER = {
     *range(0x0C),
@@ -94,7 +94,7 @@ def to_try(opcodes: Iterable[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What contracts need of a chain: ``opcodes`` that not every chain has, and room for the longest code, in bytes."""
+    """Needs of contracts on their chain: ``opcodes`` that not every chain has, and room for code, in bytes."""
 
     opcodes: tuple[int, ...]
     code_bytes: int

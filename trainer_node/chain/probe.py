@@ -1,4 +1,4 @@
-"""What a chain executes, asked by calls that change nothing.
+"""Calls that change nothing and show what a chain executes.
 
 One eth_call without a recipient: its code creates a contract for each opcode (:mod:`.opcodes`), calls it, and returns
 whether the call went well and with which word; so an opcode that the chain lacks is an answer and no error of the
@@ -32,7 +32,7 @@ _SEEN = 5
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a contract sees in a block: number, time in unix seconds, gas limit, and the chain's id."""
+    """View of a contract on its block: number, time in unix seconds, gas limit, and the chain's id."""
 
     number: int
     time: int

@@ -59,6 +59,7 @@ def deploy_command(
 ) -> None:
     """Deploy Jobs and the contracts that judge its disputes, write deployments/<chain id>.json, publish the release.
 
+    What explorers verify the sources with is written into a folder beside that file.
     First the chain is tried: if it lacks what the contracts or honest parties need, that is said, and nothing is sent.
     The release goes on the list --releases, or a new list, as version --release, or the version of this build.
     """
@@ -67,7 +68,15 @@ def deploy_command(
     from ..chain import Releases
     from ..chain.abi import Build
     from ..daemon.access import open_web3
-    from ..operate.deploy import Parameters, deploy, publish, refuse_unpublishable
+    from ..operate import standard_json
+    from ..operate.deploy import (
+        Parameters,
+        constructor_arguments,
+        deploy,
+        encoded,
+        publish,
+        refuse_unpublishable,
+    )
     from ..stake.min_stake import chain_price
 
     web3 = open_web3(settings)
@@ -90,6 +99,7 @@ def deploy_command(
     build = Build.PORTABLE if portable else Build.STANDARD
     releases = Releases(web3, settings.releases) if settings.releases is not None else None
     with sender(settings) as transactions:
+        publisher, had = transactions.address, transactions.balance()
         if releases is not None:
             refuse_unpublishable(releases, version, transactions.address)
         deployment = deploy(
@@ -102,9 +112,19 @@ def deploy_command(
             build=build,
         )
         listed = publish(transactions, deployment, version, releases, web3, build)
+        paid = had - transactions.balance()
+    addresses = dict(deployment.addresses)
+    given = {name: encoded(name, *constructor_arguments(name, parameters, addresses)) for name in addresses}
+    if releases is None:
+        addresses["Releases"], given["Releases"] = listed.address, encoded("Releases", publisher)
+    file = settings.deployment_file
+    sources = file.with_name(f"{file.stem}.sources")
+    standard_json.write(sources, build, addresses, given)
     for name, address in deployment.addresses.items():
         out.print(f"{name:19} {address}")
-    out.print(f"[dim]written to {settings.deployment_file}[/dim]", soft_wrap=True)
+    out.print(f"{show_ether(paid)} paid for gas")
+    out.print(f"[dim]written to {file}[/dim]", soft_wrap=True)
+    out.print(f"[dim]for explorers, what compiles to each: {sources}[/dim]", soft_wrap=True)
     out.print(
         f"published; nodes find it with --releases {listed.address} --release {version}",
         markup=False,

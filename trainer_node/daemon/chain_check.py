@@ -1,4 +1,4 @@
-"""Whether a daemon may start on its chain: whether a stake there could be defended."""
+"""The check of the chain at a daemon's start: could a stake there be defended?"""
 
 from __future__ import annotations
 

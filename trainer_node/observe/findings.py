@@ -1,4 +1,4 @@
-"""What a check has found: one line, and what to do about it."""
+"""The finding of a check: one line, and what to do about it."""
 
 from __future__ import annotations
 

@@ -192,16 +192,21 @@ def constructor_arguments(
 
 def creation_code(name: str, *arguments: object, build: Build = Build.STANDARD) -> bytes:
     """Return bytecode with encoded constructor arguments."""
-    artifact = load_artifact(name, build)
+    return load_artifact(name, build).bytecode + encoded(name, *arguments)
+
+
+def encoded(name: str, *arguments: object) -> bytes:
+    """Return the arguments of a contract's constructor, as the ABI encodes them."""
+    abi = load_artifact(name).abi
     constructor: dict[str, Any] = next(
-        (entry for entry in artifact.abi if entry["type"] == "constructor"), {"inputs": []}
+        (entry for entry in abi if entry["type"] == "constructor"), {"inputs": []}
     )
     types = [collapse_if_tuple(item) for item in constructor["inputs"]]
     if len(types) != len(arguments):
         raise DeployError(
             f"the constructor of {name} takes {types}, not {len(arguments)} arguments; build again"
         )
-    return artifact.bytecode + encode(types, arguments)
+    return encode(types, arguments)
 
 
 def _verified(web3: Web3, name: str, address: str, build: Build) -> str:
