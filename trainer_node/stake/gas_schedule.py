@@ -1,4 +1,4 @@
-"""What a transaction costs under more than one schedule of gas, from counts of what it leaves behind.
+"""Costs of a transaction under more than one schedule of gas, from counts of what it leaves behind.
 
 The tools that measure gas know the schedule of Osaka. Under another one the same transaction costs what was measured,
 and for each thing that it leaves in the state, each byte and the transaction itself the difference of the two prices:
@@ -25,7 +25,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a transaction leaves behind. ``new``, ``overwritten``, ``cleared``: words of storage that were zero and are
+    """Counts of what a transaction leaves behind. ``new``, ``overwritten``, ``cleared``: words of storage that were zero and are
     not, that differ, that were not zero and are. ``accounts``, ``code``: contracts and bytes of code that it creates.
     ``calldata``: bytes. ``value``: 1 if it carries ether."""
 
