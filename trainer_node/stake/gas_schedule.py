@@ -1,4 +1,4 @@
-"""Costs of a transaction under more than one schedule of gas, from counts of what it leaves behind.
+"""Gas of a transaction under more than one schedule, from counts of what it leaves behind.
 
 The tools that measure gas know the schedule of Osaka. Under another one the same transaction costs what was measured,
 and for each thing that it leaves in the state, each byte and the transaction itself the difference of the two prices:
