@@ -25,8 +25,9 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of what a transaction leaves behind. ``new``, ``overwritten``, ``cleared``: words of storage that were zero and are
-    not, that differ, that were not zero and are. ``accounts``, ``code``: contracts and bytes of code that it creates.
+    """Counts of what a transaction leaves behind. ``new``, ``overwritten``, ``cleared``: words of storage that were
+    zero and are not, that differ, that were not zero and are. ``accounts``, ``code``: contracts and bytes of code
+    that it creates.
     ``calldata``: bytes. ``value``: 1 if it carries ether."""
 
     new: int = 0
