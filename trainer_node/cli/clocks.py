@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..operate.deploy_defaults import NOBODY
-from .common import ACCOUNT, CHAIN, moment, reader, send, show_rows, with_settings
+from .common import ACCOUNT, CHAIN, JsonOption, moment, reader, send, show_json, show_rows, with_settings
 
 if TYPE_CHECKING:
     from ..settings.settings import Settings
@@ -17,11 +17,23 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command()
 @with_settings(CHAIN)
-def show(settings: Settings) -> None:
+def show(settings: Settings, as_json: JsonOption = False) -> None:
     """Show the contracts' time, who can stop their clocks, and for how long."""
     snapshot = reader(settings).snapshot()
     keeper = snapshot.timekeeper()
     behind = snapshot.block.timestamp - snapshot.now
+    if as_json:
+        show_json(
+            {
+                "now": snapshot.now,
+                "behind_s": behind,
+                "paused_until": keeper.paused_until or None,
+                "guardian": None if keeper.guardian == NOBODY else keeper.guardian,
+                "budget_s": keeper.budget,
+                "left_s": keeper.left,
+            }
+        )
+        return
     state = (
         f"stand still, until {moment(keeper.paused_until)} at the latest" if keeper.paused_until else "run"
     )

@@ -187,6 +187,16 @@ def show_ether(wei: int) -> str:
     return in_ether(wei)
 
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+
+
+def show_json(found: object) -> None:
+    """Print one line of JSON for scripts. Amounts in it are wei, instants are unix seconds, hashes are hex."""
+    import json
+
+    typer.echo(json.dumps(found))
+
+
 def show_rows(title: str, rows: Mapping[str, object]) -> None:
     """Print names and values, one per line. NOTE: never cut or wrapped, so that hashes can be copied; no markup."""
     out.print(Text(plain(title), style="bold"), soft_wrap=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,7 +15,7 @@ from referee_py.errors import InvalidInput
 from referee_py.walk.sides import NOBODY, sides
 
 from ..ids import short, whole
-from .common import CHAIN, moment, out, reader, with_settings
+from .common import CHAIN, JsonOption, moment, out, reader, show_json, with_settings
 
 if TYPE_CHECKING:
     from ..chain import JobView, MatchInfo
@@ -36,10 +36,17 @@ def show(
         str | None, typer.Argument(help="Id of the match, or the beginning of it; all matches if not given.")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again until it is decided.")] = False,
+    as_json: JsonOption = False,
     every: Annotated[float, typer.Option(help="With --watch: seconds between two looks.", min=0.1)] = 5.0,
 ) -> None:
     """Show the course of a dispute, from the run roots down to its decision."""
     client = reader(settings)
+    if as_json:
+        if watch:
+            raise InvalidInput("--json shows a dispute once; leave out --watch")
+        trees, over = _look(client.snapshot(), job, match)
+        show_json({"job": job, "over": over, "matches": [_row(tree) for tree in trees]})
+        return
     _follow(lambda: _look(client.snapshot(), job, match), watch=watch, wait=lambda: time.sleep(every))
 
 
@@ -85,6 +92,11 @@ def _print(tree: Tree) -> None:
     """Print a tree: wrapped within the width of a terminal; elsewhere each line whole, for grep and files."""
     # NOTE: a width that is given to print is cut to the console's own.
     (out if out.is_terminal else Console(file=out.file, width=_WHOLE, highlight=False)).print(tree)
+
+
+def _row(tree: Tree) -> dict[str, Any]:
+    """Return a tree as JSON: what it says, and what is under it."""
+    return {"text": str(tree.label), "under": [_row(child) for child in tree.children]}
 
 
 def _plain_text(tree: Tree) -> str:

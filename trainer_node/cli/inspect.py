@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from rich.text import Text
 from referee_py.errors import InvalidEncoding, InvalidInput
 
 from .arithmetic import mode_words
-from .common import out, printable, show_rows
+from .common import JsonOption, out, printable, show_json, show_rows
 
 if TYPE_CHECKING:
     from referee_py.program import Program
@@ -81,13 +82,20 @@ def show(
     label: Annotated[str | None, typer.Option(help="List only nodes with this text in their label.")] = None,
     first: Annotated[int, typer.Option("--from", help="List nodes from this number on.", min=0)] = 0,
     count: Annotated[int, typer.Option(help="List this many nodes; 0 lists all.", min=0)] = _COUNT,
+    as_json: JsonOption = False,
 ) -> None:
     """Check a program and show its contents."""
     from referee_py.program.describe import lines
 
     opened = Opened.read(path)
+    wanted = nodes or op is not None or label is not None or first
+    if as_json:
+        every = (one for one in lines(opened.graph, opened.names, op=op, label=label) if one.node >= first)
+        listing = [asdict(one) for one in islice(every, count or None)] if wanted else []
+        show_json({**summary(opened), **({"listed": listing} if wanted else {})})
+        return
     show_summary(opened)
-    if not (nodes or op is not None or label is not None or first):
+    if not wanted:
         return
     listed = (found for found in lines(opened.graph, opened.names, op=op, label=label) if found.node >= first)
     rest = 0
@@ -101,11 +109,19 @@ def show(
 
 
 def show_summary(opened: Opened) -> None:
+    """Print what a program is."""
+    bundle = opened.bundle
+    title = f"{printable(bundle.name)}  {opened.path}" if bundle is not None else str(opened.path)
+    show_rows(title, summary(opened))
+
+
+def summary(opened: Opened) -> dict[str, Any]:
+    """Return what a program is, by name."""
     from referee_py.program import Program
     from referee_py.program.describe_stats import stats
 
     graph, bundle = opened.graph, opened.bundle
-    rows: dict[str, object] = {}
+    rows: dict[str, Any] = {}
     if bundle is not None:
         rows["program hash"] = bundle.terms.hash().hex()
     rows["structure root"] = graph.structure_root.hex()
@@ -124,8 +140,7 @@ def show_summary(opened: Opened) -> None:
     if bundle is not None:
         rows["metrics"] = ", ".join(printable(name) for name in sorted(opened.names.metrics)) or "none"
         rows |= {"checked": printable(str(checked))} if (checked := bundle.labels.get("checked")) else {}
-    title = f"{printable(bundle.name)}  {opened.path}" if bundle is not None else str(opened.path)
-    show_rows(title, rows)
+    return rows
 
 
 def advice_on(bundle: Bundle) -> str | None:

@@ -21,6 +21,7 @@ from .common import (
     SERVE,
     CourtOnlyOption,
     HuggingFaceOption,
+    JsonOption,
     OptimizerStateOption,
     ether,
     gas_price,
@@ -28,11 +29,12 @@ from .common import (
     reader,
     sender,
     show_ether,
+    show_json,
     show_rows,
     with_settings,
 )
 from .extensions import exporter
-from .job_page import print_terms, standing
+from .job_page import job_row, print_terms, standing, whole_row
 
 if TYPE_CHECKING:
     from ..chain import ChainClient
@@ -206,17 +208,22 @@ def post(
 @app.command("list")
 @with_settings(CHAIN)
 def list_jobs(
-    settings: Settings, last: Annotated[int, typer.Option(help="Number of newest jobs to show.", min=1)] = 20
+    settings: Settings,
+    last: Annotated[int, typer.Option(help="Number of newest jobs to show.", min=1)] = 20,
+    as_json: JsonOption = False,
 ) -> None:
     """List the newest jobs."""
     snapshot = reader(settings).snapshot()
     table = Table("job", "phase", "reward", "stake", "steps", "claims", "groups", "open matches", box=None)
     count = snapshot.job_count()
-    for number in range(max(1, count - last + 1), count + 1):
-        job = snapshot.job(number)
+    jobs = [snapshot.job(number) for number in range(max(1, count - last + 1), count + 1)]
+    if as_json:
+        show_json([job_row(job) for job in jobs])
+        return
+    for job in jobs:
         numbers = (len(job.claims), len(job.groups), job.open_matches)
         table.add_row(
-            str(number),
+            str(job.id),
             job.phase.name.lower(),
             show_ether(job.reward),
             show_ether(job.stake_now),
@@ -228,10 +235,13 @@ def list_jobs(
 
 @app.command()
 @with_settings(CHAIN)
-def show(settings: Settings, job: JobNumber) -> None:
+def show(settings: Settings, job: JobNumber, as_json: JsonOption = False) -> None:
     """Show a job: its terms, phases, claims and matches."""
     snapshot = reader(settings).snapshot()
     found = snapshot.job(job)
+    if as_json:
+        show_json(whole_row(snapshot, found))
+        return
     print_terms(found, snapshot.pool(found), snapshot.block.timestamp - snapshot.now)
     for claim in found.claims:
         group = found.groups[claim.group]

@@ -1,15 +1,15 @@
-"""A job as `assay job show` prints it: its terms, its judges, its bounty, and where each match stands."""
+"""A job as `assay job show` prints it: its terms, its judges, its bounty, and where each match stands; or as JSON."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..ids import short
+from ..ids import short, whole
 from .arithmetic import mode_words
 from .common import moment, show_ether, show_rows
 
 if TYPE_CHECKING:
-    from ..chain import HearingInfo, JobView, MatchInfo
+    from ..chain import HearingInfo, JobView, MatchInfo, Snapshot
     from ..chain.codec.watch import PoolInfo
 
 
@@ -41,6 +41,65 @@ def print_terms(job: JobView, pool: PoolInfo, behind: int) -> None:
     if job.program.arithmetic.follows_logs:
         rows["rounding logs"] = job.logs.hex() if any(job.logs) else "not revealed yet"
     show_rows(f"job {job.id}", rows)
+
+
+def job_row(job: JobView) -> dict[str, Any]:
+    """Return what a list shows of a job, for scripts: wei, and seconds on the contracts' clocks."""
+    return {
+        "job": job.id,
+        "phase": job.phase.name.lower(),
+        "client": job.client,
+        "reward": job.reward,
+        "stake": job.stake_now,
+        "steps": job.program.steps,
+        "program": job.program.hash().hex(),
+        "claims": len(job.claims),
+        "roots": len(job.groups),
+        "open_matches": job.open_matches,
+        "accepted_root": job.accepted_root.hex() if any(job.accepted_root) else None,
+    }
+
+
+def whole_row(snapshot: Snapshot, job: JobView) -> dict[str, Any]:
+    """Return a job with its claims and matches, for scripts. Raises RpcUnavailable and RpcCorrupt."""
+    pool = snapshot.pool(job)
+    claims = [
+        {
+            "owner": claim.owner,
+            "root": job.groups[claim.group].root.hex(),
+            "refutes": job.groups[claim.group].refutes is not None,
+            "lost": claim.lost,
+            "collected": claim.collected,
+            "stake": claim.stake,
+            "uri": claim.uri,
+        }
+        for claim in job.claims
+    ]
+    matches = []
+    for number in snapshot.matches_of(job.id):
+        match, hearing = snapshot.match(job, number), snapshot.hearing(job, number)
+        matches.append({"match": whole(number), "state": standing(match, hearing)})
+    return {
+        **job_row(job),
+        "mode": mode_words(job.program.mode),
+        "least_stake": job.stake,
+        "low_fee": job.low_fee,
+        "high_fee": job.high_fee,
+        "slots": job.slots,
+        "uri": job.uri,
+        "program_file": job.program_file.hex(),
+        "bounty": pool.amount,
+        "commit_end": job.commit_end,
+        "reveal_end": job.reveal_end,
+        "challenge_end": job.challenge_end,
+        "clock_s": job.rules.clock,
+        "now": snapshot.now,
+        "verifiers": list(job.verifiers),
+        "threshold": job.rules.threshold,
+        "trainers": [trainer.owner for trainer in job.trainers],
+        "claimed": claims,
+        "matches": matches,
+    }
 
 
 def standing(match: MatchInfo, hearing: HearingInfo | None) -> str:

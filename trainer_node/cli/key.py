@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import KeystoreError
-from .common import ACCOUNT, interactive, out, with_settings
+from .common import ACCOUNT, JsonOption, interactive, out, show_json, with_settings
 
 if TYPE_CHECKING:
     from ..settings.settings import Settings
@@ -43,8 +43,12 @@ def new(
 
 @app.command()
 @with_settings(ACCOUNT)
-def show(settings: Settings) -> None:
+def show(settings: Settings, as_json: JsonOption = False) -> None:
     """Show the address of the key. Needs no password."""
     from ..daemon.keys import read_address
 
-    out.print(settings.signer_address or read_address(settings.keystore_path))
+    address = settings.signer_address or read_address(settings.keystore_path)
+    if as_json:
+        show_json({"address": address})
+        return
+    out.print(address)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from .common import ACCOUNT, CHAIN, out, plain, send, with_settings
+from .common import ACCOUNT, CHAIN, JsonOption, out, plain, send, show_json, with_settings
 
 if TYPE_CHECKING:
     from ..chain import Releases
@@ -33,9 +33,18 @@ def _list(settings: Settings) -> Releases:
 
 @app.command("list")
 @with_settings(CHAIN)
-def list_releases(settings: Settings) -> None:
+def list_releases(settings: Settings, as_json: JsonOption = False) -> None:
     """List all releases, oldest first."""
     releases = _list(settings)
+    if as_json:
+        fields = "version", "opset", "published", "addresses", "reason"
+        show_json(
+            [
+                {name: getattr(release, name) for name in fields} | {"status": release.status.name.lower()}
+                for release in releases.every()
+            ]
+        )
+        return
     table = Table("version", "status", "opset", "Jobs", "block", "reason", box=None)
     for release in releases.every():
         # SAFETY: versions and reasons are a publisher's text; no markup or control character in them is read.

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..settings.extent import Mode
-from .common import ACCOUNT, CHALLENGER, DAEMON, ether, out, reader, sender, show_ether, with_settings
+from .common import (
+    ACCOUNT,
+    CHALLENGER,
+    DAEMON,
+    JsonOption,
+    ether,
+    out,
+    reader,
+    sender,
+    show_ether,
+    show_json,
+    with_settings,
+)
 
 if TYPE_CHECKING:
     from ..settings.settings import Settings
@@ -93,7 +105,11 @@ def withdraw(settings: Settings) -> None:
 
 @verifier.command("list")
 @with_settings(ACCOUNT)
-def list_verifiers(settings: Settings) -> None:
+def list_verifiers(settings: Settings, as_json: JsonOption = False) -> None:
     """List the registered verifiers."""
-    for address, bond, uri in reader(settings).snapshot().verifiers():
+    found = reader(settings).snapshot().verifiers()
+    if as_json:
+        show_json([{"address": address, "bond": bond, "uri": uri} for address, bond, uri in found])
+        return
+    for address, bond, uri in found:
         out.print(f"{address}  {show_ether(bond):>14}  {uri}", markup=False)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from referee_py.errors import AssayError
+from referee_py.errors import AssayError, Unavailable
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 from tests.trainer_node.cli.growing import growing
-from trainer_node.audit.address import Address
+from trainer_node.audit.address import TRIES, Address
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
 from trainer_node.audit.published import PublishedRun
 from trainer_node.local.run_folder import KeepRule, open_run
@@ -175,3 +176,50 @@ def test_a_claim_that_changes_is_not_the_one_that_was_checked(honest: Path, tmp_
     with pytest.raises(AssayError, match="not"):
         PublishedRun(Address(str(honest)), Store(tmp_path / "b", sync=False), bytes(32))
     assert PublishedRun(Address(str(other)), Store(tmp_path / "c", sync=False), root).root == root
+
+
+def once(serve: bad.Serve, times: int = 1) -> bad.Serve:
+    """Return what answers the first requests for a file so, and then as it should."""
+    return lambda handler, data, number: (serve if number <= times else bad.plain)(handler, data, number)
+
+
+@pytest.mark.parametrize("serve", [bad.fails, bad.hangs_up, bad.breaks_off], ids=lambda serve: serve.__name__)
+@pytest.mark.parametrize("victim", ["claim.json", "/tree/", "/tensor/"])
+def test_a_request_that_fails_is_made_again(
+    honest: Path, tmp_path: Path, victim: str, serve: bad.Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainer_node.audit.address.WAIT_S", 0.01)
+    with bad.served(honest, victim, once(serve)) as address:
+        findings = in_time(address, tmp_path / "cache")
+    assert [finding.verdict for finding in findings] == [Verdict.MATCH] * (STEPS // STRIDE)
+    # NOTE: where the server hangs up, the library asks again by itself.
+    with bad.served(honest, victim, once(serve, 10 * TRIES)) as address:
+        expect_no_verdict(in_time(address, tmp_path / "other"))
+
+
+@pytest.mark.parametrize(
+    ("serve", "words"),
+    [
+        (bad.redirects, "redirects to '/copy/claim.json'; redirects are not followed"),
+        (bad.unpacked, "sends its files compressed ('gzip')"),
+        (bad.fails, "500"),
+    ],
+)
+def test_a_server_that_answers_something_else_is_named(
+    honest: Path, tmp_path: Path, serve: bad.Serve, words: str
+) -> None:
+    with bad.served(honest, "claim.json", serve) as address, pytest.raises(Unavailable) as error:
+        PublishedRun(Address(address), Store(tmp_path / "cache", sync=False))
+    assert words in str(error.value)
+
+
+def test_a_server_is_not_asked_for_compressed_files(honest: Path, tmp_path: Path) -> None:
+    asked = list[str | None]()
+
+    def serve(handler: BaseHTTPRequestHandler, data: bytes, number: int) -> None:
+        asked.append(handler.headers.get("Accept-Encoding"))
+        bad.plain(handler, data, number)
+
+    with bad.served(honest, "claim.json", serve) as address:
+        PublishedRun(Address(address), Store(tmp_path / "cache", sync=False))
+    assert asked == ["identity"]

@@ -37,6 +37,13 @@ def test_a_tree_fits_a_narrow_terminal_and_loses_no_word(monkeypatch: pytest.Mon
     assert all(word in words for word in LONG.split())
 
 
+def test_a_tree_as_json_says_the_same() -> None:
+    top = dispute._row(tree("open"))
+    assert top["text"] == "match 0x01234567… of job 1"
+    assert [(one["text"], len(one["under"])) for one in top["under"]] == [("run tree", 1), ("open", 0)]
+    assert top["under"][0]["under"] == [{"text": LONG, "under": []}]
+
+
 def test_without_a_terminal_a_line_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     file = console(monkeypatch, terminal=False)
     dispute._print(tree("open"))

@@ -131,6 +131,14 @@ def test_a_canonical_bundle_runs_to_the_same_state_and_keeps_its_names(assay: As
     assert read_program(Path("form.cbor").read_bytes()) == canonical_program(before.program)[0]
 
 
+def test_a_program_is_shown_as_json(assay: Assay, job: Path) -> None:
+    code, output, errors = assay("program", "show", job, "--json", "--nodes", "--from", "3", "--count", "2")
+    told = json.loads(output)
+    assert (code, told["nodes"], told["program hash"]) == (0, 15, Bundle.read(job).terms.hash().hex()), errors
+    assert [node["node"] for node in told["listed"]] == [3, 4]
+    assert "listed" not in json.loads(assay("program", "show", job, "--json")[1])
+
+
 def test_a_skeleton_has_a_canonical_form(assay: Assay, tmp_path: Path) -> None:
     """That of the skeleton, which knows no constants' values and so merges none of them."""
     skeleton = tiny.program().skeleton

@@ -116,6 +116,22 @@ def test_wrong_flags_are_named(assay: Assay, flags: list[object], wrong: list[st
     assert told in errors
 
 
+def test_a_job_is_shown_as_json(assay: Assay, flags: list[object], deployed: Arena) -> None:
+    where = flags[1:-2]
+    code, output, errors = assay("job", "show", deployed.job_id, *where, "--json")
+    assert code == 0, errors
+    told = json.loads(output)
+    assert (told["job"], told["phase"], told["claims"], told["matches"]) == (
+        deployed.job_id,
+        "challenge",
+        1,
+        [],
+    )
+    assert [claim["root"] for claim in told["claimed"]] == [claimed(deployed).hex()]
+    (row,) = json.loads(assay("job", "list", *where, "--json")[1])
+    assert row.items() <= told.items()
+
+
 def test_metrics_are_served_while_it_runs(tmp_path: Path, flags: list[object]) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
