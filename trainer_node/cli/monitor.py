@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import ConfigError, RpcUnavailable
-from .common import CHAIN, moment, out, plain, reader, with_settings
+from .common import CHAIN, ether, moment, out, plain, reader, with_settings
 
 if TYPE_CHECKING:
     from ..chain import ChainClient
@@ -65,6 +65,12 @@ def monitor_command(
             help="Log of a challenger of your own, with --log-format json: compare claims with it. Repeatable."
         ),
     ] = None,
+    account: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="ADDRESS=ETHER: an account of your own, with the least that it should have. Repeatable."
+        ),
+    ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(help="Port for /metrics, on --metrics-host.", min=1, max=65535)
     ] = None,
@@ -76,6 +82,7 @@ def monitor_command(
     """
     from prometheus_client import start_http_server
 
+    from ..monitor.accounts import Named
     from ..monitor.alerts import Level, Rules
     from ..monitor.gauges import Gauges
     from ..monitor.rounds import Monitor
@@ -86,6 +93,8 @@ def monitor_command(
     if fail_on not in levels:
         raise ConfigError(f"--fail-on {fail_on[:40]!r} is not a level; choose one of {', '.join(levels)}")
     trusted = Trusted.of_flags(trust or (), findings or ())
+    pairs = (text.partition("=")[::2] for text in account or ())
+    named = Named.of((address, ether(least or "0")) for address, least in pairs)
     gauges, stop = Gauges(), threading.Event()
     if metrics_port is not None:
         try:
@@ -96,7 +105,7 @@ def monitor_command(
                 "give another --metrics-port"
             ) from error
     with stop_on_signals(stop):
-        watched = Monitor(_client(settings, stop, once), Rules(near, grace), trusted)
+        watched = Monitor(_client(settings, stop, once), Rules(near, grace), trusted, named=named)
         while True:
             board = watched.round()
             gauges.show(board)

@@ -48,6 +48,9 @@ class Kind(StrEnum):
     UNCLAIMED = "unclaimed"
     REFUTATION = "refutation"
     PAUSED = "paused"
+    POOR = "poor"
+    UNANSWERED = "unanswered"
+    INSOLVENT = "insolvent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ import structlog
 
 from referee_py.errors import AssayError, InvalidInput
 
-from ..chain import JobPhase, Snapshot
+from ..chain import JobPhase, JobView, Snapshot
 from ..chain.client import ChainClient
+from .accounts import Named, insolvent
 from .alerts import Alert, Kind, Level, Rules, alerts_of
 from .credits import Credits, Owed
 from .lines import JobLine, line_of
@@ -78,6 +79,7 @@ class Monitor:
     rules: Rules = field(default_factory=Rules)
     trusted: Trusted = field(default_factory=Trusted)
     per_round: int = PER_ROUND
+    named: Named = field(default_factory=Named)
 
     def __post_init__(self) -> None:
         self._credits = Credits(self.client)
@@ -112,7 +114,9 @@ class Monitor:
                 readings[number] = read(snapshot, job, verifiers)
             except AssayError as error:
                 readings[number] = f"{type(error).__name__}: {error}"[:300]
-        whole, deployment = self._deployment(snapshot)
+        whole, deployment = self._deployment(
+            snapshot, [r.job for r in readings.values() if isinstance(r, Reading)]
+        )
         if not snapshot.still_canonical():
             return self._blind(
                 f"block {snapshot.block.number} was replaced while it was read; it is read again"
@@ -166,7 +170,7 @@ class Monitor:
             missing.append(
                 "trusted roots: the sources disagree about this job, so its claims are not compared"
             )
-        alerts = alerts_of(reading, trusted, self.rules)
+        alerts = [*alerts_of(reading, trusted, self.rules), *self.named.unanswered(reading, self.rules)]
         self._unchecked.pop(number, None)
         if missing:
             self._unchecked[number] = tuple(missing)
@@ -202,7 +206,7 @@ class Monitor:
 
     # ------------------------------------------------------------------ the deployment
 
-    def _deployment(self, snapshot: Snapshot) -> tuple[list[Alert], tuple[str, ...]]:
+    def _deployment(self, snapshot: Snapshot, jobs: list[JobView]) -> tuple[list[Alert], tuple[str, ...]]:
         """Return the alerts that concern no single job, and what could not be read."""
         alerts, missing = list[Alert](), list[str]()
         try:
@@ -214,13 +218,19 @@ class Monitor:
             missing.append(f"clocks: {error}"[:300])
         try:
             ages: dict[int, int] = {}
-            for owed in self._credits.owed(snapshot):
+            outstanding = self._credits.owed(snapshot)
+            alerts += insolvent(snapshot, outstanding, jobs)
+            for owed in outstanding:
                 if owed.block not in ages:
                     ages[owed.block] = snapshot.block.timestamp - self.client.block(owed.block).timestamp
                 if ages[owed.block] >= self.rules.grace_s:
                     alerts.append(_unclaimed(owed))
         except AssayError as error:
             missing.append(f"credits: {error}"[:300])
+        try:
+            alerts += self.named.poor(snapshot)
+        except AssayError as error:
+            missing.append(f"accounts: {error}"[:300])
         return alerts, tuple(missing)
 
     # ------------------------------------------------------------------ alerts

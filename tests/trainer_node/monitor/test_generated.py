@@ -71,6 +71,7 @@ class Watch:
         ids = {standing.alert.id for standing in board.alerts}
         said = {tuple(key.split(":")[2:]) for key in ids if key.startswith(f"0:{Kind.UNCLAIMED}:")}
         assert said == owed(world)
+        assert not any(key.startswith(f"0:{Kind.INSOLVENT}") for key in ids)
         paused = world.cohort.clocks.paused(world.chain.now)
         assert (f"0:{Kind.PAUSED}" in ids) == paused
         self.tally["paused"] += paused
@@ -142,7 +143,7 @@ def test_120_generated_jobs_expect_alerts_and_forecasts_that_are_true(
         total += watch.tally
     print(dict(total))
     assert total["compared"] >= 1_000
-    wanted = set(Kind) - {Kind.WRONG_CLAIM}
+    wanted = set(Kind) - {Kind.WRONG_CLAIM, Kind.POOR, Kind.UNANSWERED, Kind.INSOLVENT}
     assert {kind.value for kind in wanted} | {"paused"} <= set(total) | {"doubtful_claim"}
     assert {f"in {phase.name}" for phase in (Phase.WALK, Phase.REFINE, Phase.OPEN, Phase.HEARING)} <= set(
         total
