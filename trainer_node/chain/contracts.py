@@ -106,13 +106,15 @@ def error_decoder() -> ErrorDecoder:
 class Deployment:
     """The addresses of the contracts on one chain. None of them existed before ``block``.
 
-    NOTE: a release (releases.py) names only the contracts that daemons talk to; a deployment file names all `NAMES`.
+    NOTE: a release (releases.py) names only the contracts that daemons talk to, and ``build`` is that of all; a
+    deployment file names all `NAMES`, and no build.
     """
 
     chain_id: int
     block: int
     addresses: dict[str, str]
     code_hashes: dict[str, str]
+    build: Build | None = None
 
     @property
     def jobs(self) -> str:
@@ -278,7 +280,7 @@ class Contracts:
                 state = "other code" if code else "no code"
                 raise WrongChain(f"there is {state} at {name} {address}; deploy again with `assay deploy`")
             codes.append(code)
-        return Needs.of(codes)
+        return Needs.of(codes) if self.deployment.build is None else needs_of(self.deployment.build)
 
     def _at(self, name: str) -> Contract:
         address = Web3.to_checksum_address(self.deployment.addresses[name])

@@ -129,8 +129,8 @@ class Releases:
             )
         if release.status is Status.SUPERSEDED:
             _log.warning("release.superseded", version=version, reason=release.reason)
-        self._check(release)
-        return Deployment(chain_id, release.since, release.addresses, release.code_hashes)
+        build = self._check(release)
+        return Deployment(chain_id, release.since, release.addresses, release.code_hashes, build)
 
     # ------------------------------------------------------------------ moves
 
@@ -149,11 +149,10 @@ class Releases:
 
     # ------------------------------------------------------------------ checks
 
-    def _check(self, release: Release) -> None:
-        """Raise ReleaseRefused unless the release is what this version of Assay would deploy, all of one build."""
+    def _check(self, release: Release) -> Build:
+        """Return the build of the release. Raise ReleaseRefused unless this version of Assay would deploy it."""
         codes = {name: self._code(address) for name, address in release.addresses.items()}
-        builds = [build for build in Build if _all_of(codes, build)]
-        build = builds[0] if builds else Build.STANDARD
+        build = max(Build, key=lambda build: _alike(codes, build))
         for name, address in release.addresses.items():
             code = codes[name]
             if "0x" + keccak(code).hex() != release.code_hashes[name]:
@@ -170,6 +169,7 @@ class Releases:
                 )
         self._check_judges(release, build)
         self._check_rules(release, build)
+        return build
 
     def _check_judges(self, release: Release, build: Build) -> None:
         """Check the Judge and the Notary, which have no state and are not named in a release."""
@@ -229,8 +229,9 @@ class Releases:
             return bytes(self.web3.eth.get_code(Web3.to_checksum_address(address)))
 
 
-def _all_of(codes: dict[str, bytes], build: Build) -> bool:
-    return all(same_code(code, load_artifact(name, build)) for name, code in codes.items())
+def _alike(codes: dict[str, bytes], build: Build) -> int:
+    """Return how many contracts have the code of a build."""
+    return sum(same_code(code, load_artifact(name, build)) for name, code in codes.items())
 
 
 def same_code(code: bytes, artifact: ContractArtifact) -> bool:

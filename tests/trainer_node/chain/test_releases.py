@@ -12,8 +12,8 @@ from eth_account import Account
 
 from tests.conftest import Anvil, undone
 from trainer_node.chain import Deployment, TransactionManager, connect
-from trainer_node.chain.abi import load_artifact
-from trainer_node.chain.contracts import NAMES, RULES, TABLES, error_decoder
+from trainer_node.chain.abi import Build, load_artifact
+from trainer_node.chain.contracts import NAMES, RULES, TABLES, error_decoder, needs_of
 from trainer_node.chain.outbox import Call
 from trainer_node.chain.releases import same_code
 from trainer_node.daemon.access import open_client
@@ -60,8 +60,9 @@ class Publisher:
         self.sender.send(self.releases.publish(version, self.deployment.block, addresses))
         return self.releases.deployment(version, 31337)
 
-    def create(self, name: str, *arguments: object) -> str:
-        receipt = self.sender.send(Call(f"deploy {name}", None, creation_code(name, *arguments)))
+    def create(self, name: str, *arguments: object, build: Build = Build.STANDARD) -> str:
+        code = creation_code(name, *arguments, build=build)
+        receipt = self.sender.send(Call(f"deploy {name}", None, code))
         assert receipt.contract is not None
         return str(self.web3.to_checksum_address(receipt.contract))
 
@@ -88,6 +89,7 @@ def test_a_node_finds_its_contracts_by_a_version(publisher: Publisher) -> None:
     assert all(deployed.addresses[name] == address for name, address in found.addresses.items())
     assert all(deployed.code_hashes[name] == hashed for name, hashed in found.code_hashes.items())
     assert (found.chain_id, found.block) == (31337, deployed.block)
+    assert client.needs == needs_of(Build.STANDARD)  # of the rules, too, which a release does not name
     assert client.snapshot().job_count() == 0
 
 
@@ -123,6 +125,16 @@ def test_other_code_than_was_published_is_refused(publisher: Publisher) -> None:
 def test_other_code_than_this_builds_is_refused_whoever_published_it(publisher: Publisher) -> None:
     with pytest.raises(ReleaseRefused, match="other code as Court"):
         publisher.listed("1.1", Court=publisher.deployment.addresses["Opset1"])
+
+
+def test_a_release_of_two_builds_is_refused(publisher: Publisher) -> None:
+    time = publisher.deployment.addresses["Timekeeper"]
+    other = publisher.create("DataAvailability", time, build=Build.PORTABLE)
+    with pytest.raises(ReleaseRefused, match="other code as DataAvailability"):
+        publisher.listed("1.1", DataAvailability=other)
+    same = publisher.create("DataAvailability", time)
+    with pytest.raises(ReleaseRefused, match=r"Jobs goes by .* as DATA_AVAILABILITY"):
+        publisher.listed("1.2", DataAvailability=same)
 
 
 def test_contracts_that_go_by_others_are_refused(publisher: Publisher) -> None:
