@@ -134,7 +134,7 @@ def main() -> None:
     current = {profile: hashes(sources, profile) for profile in FOLDERS}
     done = json.loads(DONE.read_text()) if DONE.exists() else {}
     unchanged = done.get("hashes") == {profile: list(found) for profile, found in current.items()}
-    if unchanged and all((ROOT / name).exists() for name in done["files"]):
+    if unchanged and INPUT.exists() and all((ROOT / name).exists() for name in done["files"]):
         return
 
     pinned = json.loads((ROOT / "package.json").read_text())["devDependencies"]["solc"]

@@ -21,6 +21,11 @@ HARDHAT = Path(".build/hardhat")
 HARDHAT_ENVIRONMENT = {"CI": "1", "HARDHAT_DISABLE_TELEMETRY_PROMPT": "true"}
 
 
+def poll_s(chain: LocalChain) -> float:
+    """Return the seconds between two reads of a party. NOTE: Hardhat answers some hundred requests a second in all."""
+    return 1.0 if chain is LocalChain.HARDHAT else 0.25
+
+
 def build_for(chain: LocalChain) -> Build:
     """Return the build of the contracts that runs on a chain."""
     return Build.PORTABLE if chain is LocalChain.PRAGUE else Build.STANDARD

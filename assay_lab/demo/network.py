@@ -36,13 +36,12 @@ from trainer_node.storage.process import exclusive_name
 
 from ..names import LocalChain
 from ..processes import end, heed, undisturbed
-from .local_chains import CHAIN_ID, HARDHAT_ENVIRONMENT, MNEMONIC, build_for, command
+from .local_chains import CHAIN_ID, HARDHAT_ENVIRONMENT, MNEMONIC, build_for, command, poll_s
 from .roles import Role
 
 START_TIMEOUT_S = 120.0
 BY = "assay demo"
 """Text of the mark in a network's folder."""
-POLL_S = 0.25
 _WORK_FACTOR = 1 << 10  # NOTE: low, because these keys are public
 
 
@@ -130,7 +129,7 @@ class Network:
                 database,
                 chain_id=CHAIN_ID,
                 decode=error_decoder(),
-                poll_s=POLL_S,
+                poll_s=poll_s(self._chain),
             )
         finally:
             database.close()
@@ -170,7 +169,7 @@ class Network:
             "deployment": str(self._deployment),
             "data_dir": str(home),
             "password_file": str(self.password),
-            "poll_s": POLL_S,
+            "poll_s": poll_s(self._chain),
             "log_format": "json",
             "allow_probable_bounds": True,  # no client here chooses data against anybody
             **settings,

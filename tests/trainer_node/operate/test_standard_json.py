@@ -61,6 +61,7 @@ def prepare(chain: Anvil) -> None:
     """Write settings and a key into the present folder."""
     Path("assay.toml").write_text(f'rpc_url = "{chain.url}"\npassword_file = "password"\n')
     Path("password").write_text("secret")
+    Path("password").chmod(0o600)
     create_key(Path(".assay/key.json"), "secret", key=chain.keys[0], work_factor=2)
 
 
