@@ -13,7 +13,9 @@ abstract contract Escrow is IEscrow, ReentrancyGuardTransient {
     /// @notice The account whose credit is burned ether.
     address public constant BURNED = 0x000000000000000000000000000000000000dEaD;
 
-    mapping(address account => uint256) public credit;
+    /// @dev What an account is owed, in wei, plus one; zero until its first credit. NOTE: so the word stays when the
+    /// account is paid, and its next credit writes no new one.
+    mapping(address account => uint256) private _owed;
 
     // ------------------------------------------------------------------ moves
 
@@ -29,16 +31,24 @@ abstract contract Escrow is IEscrow, ReentrancyGuardTransient {
 
     function _credit(address account, uint256 amount) internal {
         if (amount == 0) return;
-        credit[account] += amount;
+        uint256 owed = _owed[account];
+        _owed[account] = (owed == 0 ? 1 : owed) + amount;
         emit Credited(account, amount);
     }
 
     function _pay(address account) private nonReentrant {
-        uint256 amount = credit[account];
+        uint256 amount = credit(account);
         if (amount == 0) revert NothingToPay(account);
 
-        credit[account] = 0;
+        _owed[account] = 1;
         emit Withdrawn(account, amount);
         SafeTransferLib.safeTransferETH(account, amount);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    function credit(address account) public view returns (uint256) {
+        uint256 owed = _owed[account];
+        return owed == 0 ? 0 : owed - 1;
     }
 }

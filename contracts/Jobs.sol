@@ -5,7 +5,7 @@ import {Timed} from "./Timed.sol";
 import {Calls} from "./commit/Calls.sol";
 import {IDataAvailability} from "./interfaces/IDataAvailability.sol";
 import {INotary} from "./interfaces/INotary.sol";
-import {Claim, Group, JobPhase, KeptClaim, KeptJob, Trainer} from "./interfaces/JobTypes.sol";
+import {Claim, JobPhase, KeptGroup, KeptJob, Seat} from "./interfaces/JobTypes.sol";
 import {Board} from "./jobs/Board.sol";
 import {DataAvailabilityHook} from "./jobs/DataAvailabilityHook.sol";
 import {Refuting} from "./jobs/Refuting.sol";
@@ -20,9 +20,6 @@ contract Jobs is DataAvailabilityHook {
     /// @notice Each new root of a challenger costs this fraction of the stake more than the one before.
     uint256 private constant FLAT = 16;
 
-    /// @dev Number of a sender's slot plus one; zero means none.
-    mapping(uint256 jobId => mapping(address trainer => uint256)) private _slotOf;
-
     // ------------------------------------------------------------------ constructor
 
     constructor(INotary notary, IDataAvailability dataAvailability, uint32 commitAge)
@@ -36,33 +33,29 @@ contract Jobs is DataAvailabilityHook {
 
     function join(uint256 jobId) external payable during(jobId, JobPhase.Training) {
         KeptJob storage job = _jobs[jobId];
-        Trainer[] storage trainers = _trainers[jobId];
         uint256 stake = stakeOf(jobId);
         if (msg.value < stake) revert WrongStake(msg.value, stake);
-        if (trainers.length >= job.terms.slots) revert NoFreeSlot(jobId);
-        if (_slotOf[jobId][msg.sender] != 0) revert AlreadyJoined(jobId, msg.sender);
+        if (job.joined >= job.slots) revert NoFreeSlot(jobId);
+        if (_slotOf(jobId, job, msg.sender) != 0) revert AlreadyJoined(jobId, msg.sender);
 
-        Trainer storage trainer = trainers.push();
-        trainer.owner = msg.sender;
+        Seat storage seat = _seats[jobId][job.joined++];
         // INVARIANT: `stakeOf` is at most 2^80 (Notary).
-        trainer.stake = uint88(stake);
-        job.unrevealed += uint96(stake);
-        _slotOf[jobId][msg.sender] = trainers.length;
+        (seat.owner, seat.stake) = (msg.sender, uint88(stake));
         emit Joined(jobId, msg.sender);
         _credit(msg.sender, msg.value - stake);
     }
 
     function commit(uint256 jobId, bytes32 commitment) external during(jobId, JobPhase.Training) {
         KeptJob storage job = _jobs[jobId];
-        Trainer storage trainer = _trainer(jobId);
-        if (trainer.commitment != 0) revert AlreadyCommitted(jobId, msg.sender);
+        Seat storage seat = _seats[jobId][_slot(jobId, job)];
+        if (seat.mark != 0) revert AlreadyCommitted(jobId, msg.sender);
         if (commitment == 0) revert EmptyCommitment();
 
-        trainer.commitment = commitment;
+        seat.mark = commitment;
         ++job.commitments;
         emit Committed(jobId, msg.sender, commitment);
-        if (job.commitments == job.terms.slots) {
-            _setPhases(jobId, job, uint64(_time()) + job.terms.watchPeriod);
+        if (job.commitments == job.slots) {
+            _setPhases(jobId, job, uint40(_time()) + job.watchPeriod);
         }
     }
 
@@ -73,42 +66,44 @@ contract Jobs is DataAvailabilityHook {
         during(jobId, JobPhase.Reveal)
     {
         KeptJob storage job = _jobs[jobId];
-        Trainer storage trainer = _trainer(jobId);
-        if (trainer.commitment == 0) revert NothingCommitted(jobId, msg.sender);
-        if (trainer.revealed) revert AlreadyClaimed(jobId, msg.sender);
+        uint256 slot = _slot(jobId, job);
+        Seat storage seat = _seats[jobId][slot];
+        if (seat.mark == 0) revert NothingCommitted(jobId, msg.sender);
+        if (seat.flags & CLAIMS != 0) revert AlreadyClaimed(jobId, msg.sender);
         bytes32 have = _checkClaim(jobId, job, claim, logs, salt);
-        if (have != trainer.commitment) revert WrongCommitment(have, trainer.commitment);
+        if (have != seat.mark) revert WrongCommitment(have, seat.mark);
         if (logs != 0) {
-            if (!job.terms.rounded) revert UnexpectedLogs(logs);
+            if (!job.rounded) revert UnexpectedLogs(logs);
             job.logs = logs;
             emit LogsRevealed(jobId, logs);
         }
 
-        trainer.revealed = true;
-        ++job.reveals;
-        if (job.reveals == job.commitments) _setReveal(jobId, job, uint64(_time()));
-        uint256 stake = _toppedUp(jobId, job, trainer);
-        _claim(jobId, job, claim, stake, true);
+        uint32 number = job.reveals++;
+        // SAFETY: at most 16 slots, so a seat fits in four bits.
+        job.order |= uint64(slot << (4 * number));
+        if (job.reveals == job.commitments) _setReveal(jobId, job, uint40(_time()));
+        uint256 stake = _toppedUp(jobId, seat);
+        _claim(jobId, job, claim, number, seat, stake, true);
     }
 
     function challenge(uint256 jobId, Claim calldata claim, bytes32 salt) external payable nonReentrant {
         KeptJob storage job = _jobs[jobId];
         bool closed = phaseOf(jobId) == JobPhase.Closing;
         if (!closed) _checkPhase(jobId, JobPhase.Challenge);
-        if (_hasClaimed[jobId][msg.sender]) revert AlreadyClaimed(jobId, msg.sender);
+        if (_hasClaimedBefore(jobId, job)) revert AlreadyClaimed(jobId, msg.sender);
         // SAFETY: nobody trains along with a trainer that reveals nothing, so nobody would notice a wrong claim in the last
         // second. With rounding logs nobody could: without the trainer's logs no run is right.
         if (job.reveals == 0) revert NothingRevealed(jobId);
         _checkRipe(jobId, _checkClaim(jobId, job, claim, 0, salt));
-        bool founds = _groupOf[jobId][claim.root] == 0;
+        bool founds = _groupOf(jobId, job, claim.root) == 0;
         // SAFETY: if new roots were admitted later, each would delay the end by a match.
         if (closed && (founds || !_isReclaimable(jobId, claim.root))) revert RootClosed(claim.root);
         uint256 stake = priceOf(jobId, claim.root);
         // SAFETY: at least, not exactly, because a claim just before this one makes this one dearer.
         if (msg.value < stake) revert WrongStake(msg.value, stake);
-        if (founds) ++job.founded;
-        else ++job.followers;
-        _claim(jobId, job, claim, stake, false);
+        _hasClaimed[jobId][msg.sender] = true;
+        uint32 number = _claimCount(job);
+        _claim(jobId, job, claim, number, _seatOf(jobId, job, number), stake, false);
         _credit(msg.sender, msg.value - stake);
     }
 
@@ -119,7 +114,7 @@ contract Jobs is DataAvailabilityHook {
         _checkRequests(jobId, job);
 
         // NOTE: a trainer that took a slot and revealed no claim kept another trainer from the slot.
-        _credit(BURNED, job.unrevealed);
+        _credit(BURNED, _unrevealed(jobId, job));
         if (job.waiting == 0) {
             _credit(job.client, job.reward);
             // SAFETY: a root is accepted only if anybody could have disputed it to the end; without the logs nobody
@@ -134,57 +129,65 @@ contract Jobs is DataAvailabilityHook {
             return;
         }
         // INVARIANT: with no match open, every group except the waiting one is dead, refutations aside.
-        Group storage group = _groups[jobId][job.waiting - 1];
         job.ended = JobPhase.Accepted;
-        emit Accepted(jobId, group.root, group.last);
+        emit Accepted(jobId, _rootOf(jobId, job, uint32(job.waiting) - 1));
     }
 
     function collect(uint256 jobId, uint32 number) external nonReentrant {
         KeptJob storage job = _jobs[jobId];
         if (job.ended == JobPhase.None) revert JobRuns(jobId);
-        if (number >= _claims[jobId].length) revert NoSuchClaim(jobId, number);
-        KeptClaim storage claim = _claims[jobId][number];
-        Group storage group = _groups[jobId][claim.group];
-        if (claim.place < group.spokesman) revert LostClaim(jobId, number);
-        if (claim.collected) revert AlreadyCollected(jobId, number);
+        if (number >= _claimCount(job)) revert NoSuchClaim(jobId, number);
+        Seat storage seat = _seatOf(jobId, job, number);
+        uint32 groupNumber = _groupOf(jobId, job, seat);
+        KeptGroup storage group = _groups[jobId][groupNumber];
+        uint256 place = 0;
+        while (_memberAt(jobId, groupNumber, place) != number) ++place;
+        if (place < group.spokesman) revert LostClaim(jobId, number);
+        if (seat.flags & COLLECTED != 0) revert AlreadyCollected(jobId, number);
 
-        claim.collected = true;
+        seat.flags |= COLLECTED;
         // NOTE: a refutation that has not lost is not a claim of the accepted root.
         bool accepted = job.ended == JobPhase.Accepted && group.refutes == 0;
-        uint256 amount = claim.stake + (accepted ? _share(job, group, claim) : 0);
-        emit Collected(jobId, claim.owner, number, amount);
-        _credit(claim.owner, amount);
+        uint256 share = accepted ? _share(job, group, place, number < job.reveals) : 0;
+        uint256 amount = seat.stake + share;
+        emit Collected(jobId, seat.owner, number, amount);
+        _credit(seat.owner, amount);
     }
 
     // ------------------------------------------------------------------ money
 
     /// @dev Returns the stake of a slot's claim: the slot's stake, or the price now if it is higher. SAFETY: a party
     /// that shows the claim wrong is paid from this stake, at the price of gas once there is a claim to show wrong.
-    function _toppedUp(uint256 jobId, KeptJob storage job, Trainer storage trainer)
-        private
-        returns (uint256 stake)
-    {
-        uint256 taken = trainer.stake;
+    function _toppedUp(uint256 jobId, Seat storage seat) private returns (uint256 stake) {
+        uint256 taken = seat.stake;
         stake = stakeOf(jobId);
         if (stake < taken) stake = taken;
         if (taken + msg.value < stake) revert WrongStake(taken + msg.value, stake);
-        job.unrevealed -= uint96(taken);
         _credit(msg.sender, taken + msg.value - stake);
+    }
+
+    /// @dev Returns the stakes of the slots without a revealed claim.
+    function _unrevealed(uint256 jobId, KeptJob storage job) private view returns (uint256 sum) {
+        for (uint256 slot = 0; slot < job.joined; ++slot) {
+            Seat storage seat = _seats[jobId][slot];
+            if (seat.flags & CLAIMS == 0) sum += seat.stake;
+        }
     }
 
     /// @dev Returns a claim's share of the reward, which goes to the members that hold slots and have not lost.
     /// INVARIANT: all claims of an accepted job that are not lost, refutations aside, are in one group, whose spokesman stays.
-    function _share(KeptJob storage job, Group storage group, KeptClaim storage claim)
+    function _share(KeptJob storage job, KeptGroup storage group, uint256 place, bool slot)
         private
         view
         returns (uint256)
     {
-        bool speaks = claim.place == group.spokesman;
-        if (group.slots <= group.spokesman) return speaks ? job.reward : 0;
-        if (!claim.slot) return 0;
+        bool speaks = place == group.spokesman;
+        uint256 reward = job.reward;
+        if (group.slots <= group.spokesman) return speaks ? reward : 0;
+        if (!slot) return 0;
         uint256 slots = group.slots - group.spokesman;
         // NOTE: the first of them gets the remainder.
-        return job.reward / slots + (speaks ? job.reward % slots : 0);
+        return reward / slots + (speaks ? reward % slots : 0);
     }
 
     // ------------------------------------------------------------------ views
@@ -192,7 +195,7 @@ contract Jobs is DataAvailabilityHook {
     function acceptedRoot(uint256 jobId) external view returns (bytes32) {
         KeptJob storage job = _jobs[jobId];
         if (job.ended != JobPhase.Accepted) return 0;
-        return _groups[jobId][job.waiting - 1].root;
+        return _rootOf(jobId, job, uint32(job.waiting) - 1);
     }
 
     function commitmentOf(uint256, address, bytes32, bytes32, bytes32, bytes32)
@@ -203,25 +206,32 @@ contract Jobs is DataAvailabilityHook {
         Calls.relay(address(NOTARY));
     }
 
-    function _trainer(uint256 jobId) private view returns (Trainer storage) {
-        uint256 slot = _slotOf[jobId][msg.sender];
+    /// @dev Returns the number of the sender's slot.
+    function _slot(uint256 jobId, KeptJob storage job) private view returns (uint256) {
+        uint256 slot = _slotOf(jobId, job, msg.sender);
         if (slot == 0) revert NotTrainer(jobId, msg.sender);
-        return _trainers[jobId][slot - 1];
+        return slot - 1;
+    }
+
+    function _hasClaimedBefore(uint256 jobId, KeptJob storage job) private view returns (bool) {
+        uint256 slot = _slotOf(jobId, job, msg.sender);
+        if (slot != 0 && _seats[jobId][slot - 1].flags & CLAIMS != 0) return true;
+        return _hasClaimed[jobId][msg.sender];
     }
 
     function priceOf(uint256 jobId, bytes32 root) public view returns (uint256) {
         KeptJob storage job = _jobs[jobId];
         uint256 stake = stakeOf(jobId);
-        if (_groupOf[jobId][root] != 0) return stake << (job.followers + 1);
+        if (_groupOf(jobId, job, root) != 0) return stake << (uint256(job.followers) + 1);
         return stake * (FLAT + job.founded) / FLAT;
     }
 
     /// @dev Returns whether a claim of this root was lost, and another one stands or the root can be claimed again.
     function _isReclaimable(uint256 jobId, bytes32 root) private view returns (bool) {
-        Group storage group = _groups[jobId][_groupOf[jobId][root] - 1];
+        KeptGroup storage group = _groups[jobId][_groupOf(jobId, _jobs[jobId], root) - 1];
         // NOTE: where logs are withheld nothing is accepted, so there is nothing to defend.
         if (group.spokesman == 0 || _jobs[jobId].finder != address(0)) return false;
-        return group.spokesman < group.members.length || _time() < group.until;
+        return group.spokesman < group.size || _time() < group.until;
     }
 
     /// @dev Checks a claim. Returns the commitment that the sender must have made to it.
@@ -230,6 +240,6 @@ contract Jobs is DataAvailabilityHook {
         view
         returns (bytes32)
     {
-        return NOTARY.checkClaim(jobId, msg.sender, job.terms.checkpoints, claim, logs, salt);
+        return NOTARY.checkClaim(jobId, msg.sender, job.checkpoints, claim, logs, salt);
     }
 }

@@ -13,6 +13,7 @@ import {
     Group,
     Job,
     JobPhase,
+    KeptJob,
     MAX_URI,
     PAGE,
     Program,
@@ -23,6 +24,7 @@ import {
     Trainer
 } from "./interfaces/JobTypes.sol";
 import {Reading} from "./jobs/Reading.sol";
+import {TermsFile} from "./jobs/TermsFile.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {SSTORE2} from "solady/utils/SSTORE2.sol";
 
@@ -38,7 +40,7 @@ contract Notary is Reading, INotary {
     /// @notice Keeps every instant far from overflow, and bounds how long a stake is locked.
     uint32 public constant MAX_PERIOD = 365 days;
 
-    /// @notice Lets the stakes of 15 claims of one root fit their words. NOTE: over a million ether.
+    /// @notice NOTE: over a million ether. A seat holds 88 bits of a stake, more than all ether.
     uint256 public constant MAX_STAKE = 2 ** 80;
     /// @notice Wei for a unit of gas. NOTE: over a thousand gwei; a request stores thousands of wei in 32 bits.
     uint256 public constant MAX_FEE = 2 ** 40 - 1;
@@ -80,7 +82,7 @@ contract Notary is Reading, INotary {
         programHash = _checkProgram(terms);
         _checkRules(terms);
         // SAFETY: the terms are encoded again, whatever their form in calldata, so they can always be decoded.
-        file = abi.encode(terms);
+        file = TermsFile.encode(terms);
     }
 
     function checkClaim(
@@ -169,18 +171,21 @@ contract Notary is Reading, INotary {
         )
     {
         phase = IJobs(msg.sender).phaseOf(jobId);
-        address file;
-        (job, file) = _readJob(jobId);
-        job.terms = _readTerms(file);
-        return (phase, job, _readTrainers(jobId), _readClaims(jobId, 0, PAGE), _readGroups(jobId, 0, PAGE));
+        KeptJob memory kept = _readKept(jobId);
+        job = _readJob(jobId, kept);
+        job.terms = _readTerms(kept);
+        trainers = _readTrainers(jobId, kept);
+        claims = _readClaims(jobId, kept, 0, PAGE);
+        groups = _readGroups(jobId, kept, job.terms.program, 0, PAGE);
     }
 
     function claimsFrom(uint256 jobId, uint256 from) external view returns (StakedClaim[] memory) {
-        return _readClaims(jobId, from, PAGE);
+        return _readClaims(jobId, _readKept(jobId), from, PAGE);
     }
 
     function groupsFrom(uint256 jobId, uint256 from) external view returns (Group[] memory) {
-        return _readGroups(jobId, from, PAGE);
+        KeptJob memory kept = _readKept(jobId);
+        return _readGroups(jobId, kept, TermsFile.programOf(SSTORE2.read(kept.file)), from, PAGE);
     }
 
     function commitmentOf(
@@ -194,12 +199,16 @@ contract Notary is Reading, INotary {
         return Hash.commitment(msg.sender, jobId, sender, root, last, logs, salt);
     }
 
-    function programOf(uint256 jobId) external view returns (Program memory) {
-        return _readTerms(IJobs(msg.sender).fileOf(jobId)).program;
+    function programOf(uint256 jobId) external view returns (Program memory program) {
+        address file = IJobs(msg.sender).fileOf(jobId);
+        if (file == address(0)) return program;
+        return TermsFile.programOf(SSTORE2.read(file));
     }
 
     function isVerifier(uint256 jobId, address account) external view returns (bool) {
-        address[] memory verifiers = _readTerms(IJobs(msg.sender).fileOf(jobId)).verifiers;
+        address file = IJobs(msg.sender).fileOf(jobId);
+        if (file == address(0)) return false;
+        address[] memory verifiers = TermsFile.verifiersOf(SSTORE2.read(file));
         for (uint256 i = 0; i < verifiers.length; ++i) {
             if (verifiers[i] == account) return true;
         }
@@ -207,7 +216,14 @@ contract Notary is Reading, INotary {
     }
 
     /// @dev Returns empty terms if there is no job.
-    function _readTerms(address file) private view returns (Terms memory terms) {
-        if (file != address(0)) terms = abi.decode(SSTORE2.read(file), (Terms));
+    function _readTerms(KeptJob memory kept) private view returns (Terms memory terms) {
+        if (kept.file == address(0)) return terms;
+        bytes memory file = SSTORE2.read(kept.file);
+        (terms.program, terms.verifiers) = (TermsFile.programOf(file), TermsFile.verifiersOf(file));
+        (terms.programFile, terms.trainPeriod, terms.uri) = TermsFile.restOf(file);
+        (terms.referee, terms.slots, terms.stake) = (kept.referee, kept.slots, kept.stake);
+        (terms.lowFee, terms.highFee, terms.watchPeriod) = (kept.lowFee, kept.highFee, kept.watchPeriod);
+        (terms.revealPeriod, terms.challengePeriod) = (kept.revealPeriod, kept.challengePeriod);
+        terms.rules = Rules(kept.threshold, kept.verdictPeriod, kept.appealPeriod, kept.clock);
     }
 }

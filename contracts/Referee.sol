@@ -6,10 +6,11 @@ import {Calls} from "./commit/Calls.sol";
 import {Programs} from "./commit/Programs.sol";
 import {IJudge} from "./interfaces/IJudge.sol";
 import {IPanel} from "./interfaces/IPanel.sol";
-import {Match, MatchTerms, Reason} from "./interfaces/IReferee.sol";
+import {Match, MatchTerms, Phase, Reason} from "./interfaces/IReferee.sol";
 import {Program} from "./interfaces/JobTypes.sol";
 import {Clock} from "./match/Clock.sol";
 import {MatchBase} from "./match/MatchBase.sol";
+import {MatchIds} from "./match/MatchIds.sol";
 import {Node} from "./match/Node.sol";
 import {Walk} from "./match/Walk.sol";
 import {Multicallable} from "solady/utils/Multicallable.sol";
@@ -18,10 +19,6 @@ import {Multicallable} from "solady/utils/Multicallable.sol";
 /// @notice See IReferee. The moves are in `match/`: Walk (down the trees) and Node (where the Judge decides).
 /// @dev NOTE: no move is payable and none reads `msg.value`, so `multicall` can batch them safely.
 contract Referee is Walk, Node, Multicallable {
-    // ------------------------------------------------------------------ storage
-
-    uint256 public matchCount;
-
     // ------------------------------------------------------------------ constructor
 
     constructor(IJudge judge, IPanel panel) MatchBase(judge, panel) {}
@@ -33,6 +30,7 @@ contract Referee is Walk, Node, Multicallable {
         bytes32[2] calldata roots,
         address[2] calldata players,
         uint32 clock,
+        uint256 number,
         Program calldata program
     ) external returns (uint256 matchId) {
         if (roots[0] == roots[1]) revert SameRoots(roots[0]);
@@ -41,10 +39,13 @@ contract Referee is Walk, Node, Multicallable {
         if (program.steps >= Programs.STEP_LIMIT) revert Programs.BadSteps(program.steps);
         Programs.checkKnown(program);
 
-        MatchTerms memory matchTerms = MatchTerms(roots, players, clock, ++matchCount, program);
-        // SAFETY: the number makes the id new; the other fields tie it to the same match on every branch of the chain.
-        matchId = uint256(keccak256(abi.encode(msg.sender, jobId, matchTerms)));
+        if (number >= MatchIds.NUMBERS) revert MatchNumberTooLarge(number, MatchIds.NUMBERS - 1);
+
+        MatchTerms memory matchTerms = MatchTerms(roots, players, clock, number, program);
+        // SAFETY: the terms tie the id to the same match on every branch of the chain.
+        matchId = MatchIds.idOf(msg.sender, jobId, matchTerms);
         Match storage m = _matches[matchId];
+        if (m.phase != Phase.None) revert MatchExists(matchId);
         m.jobs = msg.sender;
         m.jobId = uint56(jobId);
         m.tick = uint40(_time());

@@ -19,6 +19,7 @@ contract VerifierRegistry is IVerifierRegistry, Timed {
 
     mapping(address verifier => Verifier) private _verifiers;
     mapping(address verifier => bool) private _listed;
+    /// @dev Number of hearings plus one; zero until the first one. NOTE: so the word stays, and the next one writes no new one.
     mapping(address verifier => mapping(address panel => uint256 hearings)) private _held;
     address[] private _list;
 
@@ -70,7 +71,7 @@ contract VerifierRegistry is IVerifierRegistry, Timed {
         if (verifier.leavesAt == 0 || _time() < verifier.leavesAt) {
             revert StillLocked(msg.sender, verifier.leavesAt);
         }
-        uint256 held = _held[msg.sender][verifier.panel];
+        uint256 held = _heldBy(msg.sender, verifier.panel);
         if (held != 0) revert StillHeld(msg.sender, held);
 
         delete _verifiers[msg.sender];
@@ -80,7 +81,7 @@ contract VerifierRegistry is IVerifierRegistry, Timed {
 
     function hold(address verifier) external {
         if (!_answers(verifier, msg.sender)) revert NotPanel(msg.sender, _verifiers[verifier].panel);
-        ++_held[verifier][msg.sender];
+        _held[verifier][msg.sender] = _heldBy(verifier, msg.sender) + 2;
     }
 
     function release(address verifier) external {
@@ -91,7 +92,7 @@ contract VerifierRegistry is IVerifierRegistry, Timed {
         // NOTE: another hearing may have taken the bond; then nothing is left, and there is no reason to revert.
         if (!_answers(verifier, msg.sender)) return (0, true);
         bond = _verifiers[verifier].bond;
-        alone = _held[verifier][msg.sender] <= 1;
+        alone = _heldBy(verifier, msg.sender) <= 1;
         delete _verifiers[verifier];
         emit BondTaken(verifier, msg.sender, bond);
         SafeTransferLib.safeTransferETH(msg.sender, bond);
@@ -101,6 +102,12 @@ contract VerifierRegistry is IVerifierRegistry, Timed {
 
     function serves(address verifier, address panel) external view returns (bool) {
         return _answers(verifier, panel) && _verifiers[verifier].leavesAt == 0;
+    }
+
+    /// @dev Returns the number of hearings of a panel that hold the bond.
+    function _heldBy(address verifier, address panel) private view returns (uint256) {
+        uint256 held = _held[verifier][panel];
+        return held == 0 ? 0 : held - 1;
     }
 
     function _answers(address verifier, address panel) private view returns (bool) {

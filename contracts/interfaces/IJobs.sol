@@ -6,12 +6,9 @@ import {Reason} from "./IReferee.sol";
 import {ITimed} from "./ITimekeeper.sol";
 import {
     Claim,
-    Conditions,
     Group,
     Job,
     JobPhase,
-    KeptClaim,
-    KeptJob,
     MAX_URI,
     PAGE,
     Program,
@@ -58,6 +55,8 @@ interface IJobs is IEscrow, ITimed {
     /// @notice A commitment was made for the first time, by whoever it is of.
     event ChallengeCommitted(uint256 indexed jobId, address indexed challenger, bytes32 commitment);
     event PhaseEnds(uint256 indexed jobId, uint64 commitEnd, uint64 revealEnd, uint64 challengeEnd);
+    /// @notice A claim or a refutation, the first one of a new group or behind the members of an old one. Only here are its
+    /// URI and its last checkpoint; zero if it is a refutation with the last checkpoint of the root that it refutes.
     event Claimed(
         uint256 indexed jobId,
         address indexed owner,
@@ -86,7 +85,7 @@ interface IJobs is IEscrow, ITimed {
     event ClaimLost(uint256 indexed jobId, address indexed owner, uint32 claim);
     /// @notice All claims of the group are lost. Its root can be claimed again before `until` and in Challenge.
     event GroupDied(uint256 indexed jobId, uint32 group, uint64 until);
-    event Accepted(uint256 indexed jobId, bytes32 root, bytes32 last);
+    event Accepted(uint256 indexed jobId, bytes32 root);
     event Unclaimed(uint256 indexed jobId);
     event Voided(uint256 indexed jobId);
     /// @notice The job is over, and the claim's owner is credited with `amount`, in wei.
@@ -273,7 +272,7 @@ interface IJobs is IEscrow, ITimed {
     /// @notice Returns words of storage, which the Notary decodes for the views.
     function wordsAt(bytes32 from, uint256 count) external view returns (bytes32[] memory);
 
-    /// @notice Returns the account whose code is the encoding of a job's terms.
+    /// @notice Returns the account whose code has a job's program, verifiers and addresses: see `TermsFile`.
     function fileOf(uint256 jobId) external view returns (address);
 
     function phaseOf(uint256 jobId) external view returns (JobPhase);
@@ -295,7 +294,8 @@ interface IJobs is IEscrow, ITimed {
 
     function isVerifier(uint256 jobId, address account) external view returns (bool);
 
-    /// @notice Returns whether a match is open, and its two groups.
+    /// @notice Returns the two groups of a match, whose numbers are the last bits of its id, and whether they play each
+    /// other now. NOTE: of an earlier match of the same two groups, too.
     function pairOf(uint256 jobId, uint256 matchId)
         external
         view

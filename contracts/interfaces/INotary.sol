@@ -12,7 +12,7 @@ interface INotary {
 
     /// @notice Reverts unless a job may have these terms.
     /// @return programHash The hash of the program, as the job's referee computes it.
-    /// @return file The encoding of the terms.
+    /// @return file The terms that a job keeps as code: see `TermsFile`.
     function check(Terms calldata terms) external view returns (bytes32 programHash, bytes memory file);
 
     /// @notice Reverts if `claim.last` is not the last of this many checkpoints, or the URI is too long.

@@ -88,7 +88,7 @@ struct MatchTerms {
     address[2] players;
     /// @dev Seconds for each side.
     uint32 clock;
-    /// @dev Number of matches opened up to and including this one.
+    /// @dev The number that the Jobs contract gave the match, below 2^48: the last bits of its id.
     uint256 number;
     Program program;
 }
@@ -171,6 +171,9 @@ interface IReferee is ITimed {
 
     error SameRoots(bytes32 root);
     error JobIdTooLarge(uint256 jobId, uint256 limit);
+    error MatchNumberTooLarge(uint256 number, uint256 limit);
+    /// @notice The caller has opened a match with these terms before.
+    error MatchExists(uint256 matchId);
     /// @notice These match terms are not the match's.
     error AnotherMatch(uint256 have, uint256 want);
     error AnotherPosition(bytes32 have, bytes32 want);
@@ -199,12 +202,14 @@ interface IReferee is ITimed {
 
     /// @notice Opens a match between two different run roots; the caller receives the result by `IJobs.resolve`.
     /// @dev The id is a hash of everything that defines the match, so after a reorganisation no move and no signature
-    /// of one match is valid in another.
+    /// of one match is valid in another; its last 48 bits are `number`.
+    /// @param number Tells the caller's matches of the same roots and players apart.
     function open(
         uint256 jobId,
         bytes32[2] calldata roots,
         address[2] calldata players,
         uint32 clock,
+        uint256 number,
         Program calldata program
     ) external returns (uint256 matchId);
 
@@ -299,7 +304,4 @@ interface IReferee is ITimed {
 
     /// @notice The contract that judges operators.
     function PANEL() external view returns (IPanel);
-
-    /// @notice Returns the number of matches opened so far.
-    function matchCount() external view returns (uint256);
 }

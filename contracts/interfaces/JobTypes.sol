@@ -94,47 +94,57 @@ enum JobPhase {
     Void
 }
 
-/// @notice The terms that the moves of a job use.
-struct Conditions {
+/// @notice A job as it is stored, in words that are written together: each new one is dear. Fields as in Terms and Job.
+/// Terms that only views and matches need are the code of an account.
+struct KeptJob {
     address referee;
     uint8 slots;
     /// @dev True in a mode with rounding logs.
     bool rounded;
     uint32 revealPeriod;
     uint32 challengePeriod;
-    uint256 stake;
+    // ---
+    /// @dev At most 2^80 (Notary).
+    uint88 stake;
     /// @dev Number of leaves of a run tree at the first stride.
-    uint64 checkpoints;
-    uint64 lowFee;
-    uint64 highFee;
+    uint48 checkpoints;
+    uint40 lowFee;
+    uint40 highFee;
     uint32 watchPeriod;
-    Rules rules;
-}
-
-/// @notice A job as it is stored; fields as in Job. All terms are written once, as the code of an account, because most
-/// of them are only shown.
-struct KeptJob {
-    Conditions terms;
-    /// @dev The account whose code is the encoding of all terms.
+    // ---
+    /// @dev The account whose code has all other terms: see `TermsFile`.
     address file;
+    uint32 verdictPeriod;
+    uint32 appealPeriod;
+    uint32 clock;
+    // ---
     address client;
-    uint64 posted;
-    uint256 reward;
-    uint64 commitEnd;
-    uint64 revealEnd;
-    uint64 challengeEnd;
+    uint96 reward;
+    // ---
+    uint40 commitEnd;
+    uint40 revealEnd;
+    uint40 challengeEnd;
+    uint40 reclaimEnd;
+    uint40 reopened;
     JobPhase ended;
+    uint8 threshold;
+    uint8 joined;
     uint8 commitments;
     uint8 reveals;
-    uint64 reclaimEnd;
-    uint32 openMatches;
-    uint32 waiting;
-    uint32 founded;
-    uint32 followers;
-    uint64 reopened;
+    // ---
+    uint40 posted;
+    uint24 openMatches;
+    uint24 waiting;
+    uint24 founded;
+    uint24 followers;
+    uint24 refutations;
+    /// @dev Number of groups that slot holders founded.
+    uint8 slotGroups;
+    /// @dev The seats of the slot holders' claims in the order of their numbers, four bits each.
+    uint64 order;
+    // ---
     bytes32 logs;
     address finder;
-    uint96 unrevealed;
 }
 
 /// @notice A job as views show it.
@@ -163,9 +173,8 @@ struct Job {
     uint32 followers;
     /// @dev The end of the challenge period that a refutation has opened, because no claim was left; zero if none has.
     uint64 reopened;
-    /// @dev Once Accepted: the root of the accepted group, and its last checkpoint.
+    /// @dev Once Accepted: the root of the accepted group.
     bytes32 acceptedRoot;
-    bytes32 acceptedLast;
     /// @dev In a mode with rounding logs: the root of the run's logs, as the one trainer has revealed it, an input of
     /// the run for everybody. NOTE: zero may be a root: of one node, in one step, without a log.
     bytes32 logs;
@@ -182,21 +191,22 @@ struct Job {
 struct Trainer {
     address owner;
     bool revealed;
-    /// @dev The stake paid for the slot, in wei.
+    /// @dev The stake paid for the slot and, once revealed, for the claim, in wei.
     uint88 stake;
+    /// @dev Zero once revealed.
     bytes32 commitment;
 }
 
-/// @notice A claim as it is stored. Its group shows whether it is lost.
-struct KeptClaim {
+/// @notice The place of a slot holder, from its joining on, or of a challenger's claim or refutation.
+struct Seat {
     address owner;
-    uint96 stake;
-    uint32 group;
-    /// @dev Its position in the group's members.
-    uint32 place;
-    bool slot;
-    bool collected;
-    string uri;
+    /// @dev In wei: of the slot, then of the claim.
+    uint88 stake;
+    /// @dev Bits: see `Seats`.
+    uint8 flags;
+    /// @dev Of a slot holder before its claim: its commitment, or zero. Of a claim: its root. Of a refutation: the number
+    /// of its group.
+    bytes32 mark;
 }
 
 /// @notice A claim as views show it.
@@ -210,13 +220,11 @@ struct StakedClaim {
     bool lost;
     /// @dev True once the job is over and the owner has been credited.
     bool collected;
-    string uri;
 }
 
 /// @notice All claims of one root; or a refutation, which is the only member of its group.
 struct Group {
     bytes32 root;
-    bytes32 last;
     /// @dev The match the group is in, or zero.
     uint256 matchId;
     /// @dev Position of the spokesman in `members`. INVARIANT: exactly the members before it have lost.
@@ -237,4 +245,22 @@ struct Group {
     uint32 refutes;
     /// @dev Claim numbers, in order of arrival.
     uint32[] members;
+}
+
+/// @notice A group as it is stored: one word. Fields as in Group. Its root is that of its first member.
+struct KeptGroup {
+    uint8 spokesman;
+    /// @dev Number of members.
+    uint8 size;
+    uint8 slots;
+    uint16 deaths;
+    uint40 until;
+    uint40 refutableUntil;
+    uint24 refutes;
+    /// @dev The number of the group that it plays plus one; zero if it is in no match.
+    uint24 opponent;
+    /// @dev In a match: whether it is side 1.
+    bool second;
+    /// @dev The first three members, 24 bits each.
+    uint72 members;
 }

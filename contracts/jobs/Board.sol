@@ -8,10 +8,11 @@ import {Modes} from "../commit/Modes.sol";
 import {Programs} from "../commit/Programs.sol";
 import {IJobs} from "../interfaces/IJobs.sol";
 import {INotary} from "../interfaces/INotary.sol";
-import {Conditions, JobPhase, KeptJob, Program, Rules, Terms} from "../interfaces/JobTypes.sol";
+import {JobPhase, KeptJob, Program, Rules, Terms} from "../interfaces/JobTypes.sol";
 import {Kept} from "./Kept.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {SSTORE2} from "solady/utils/SSTORE2.sol";
+import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
 /// @title Board
 /// @notice The jobs: how they are posted, and their phases.
@@ -46,23 +47,20 @@ abstract contract Board is Kept, Escrow, IJobs, Timed {
 
         jobId = ++jobCount;
         KeptJob storage job = _jobs[jobId];
+        (job.referee, job.slots) = (terms.referee, terms.slots);
+        job.rounded = Modes.rounded(terms.program.mode);
+        (job.revealPeriod, job.challengePeriod) = (terms.revealPeriod, terms.challengePeriod);
+        // SAFETY: the Notary has checked that the stake and the fees fit.
+        job.stake = uint88(terms.stake);
+        job.checkpoints =
+            SafeCastLib.toUint48(Programs.checkpoints(terms.program.steps, terms.program.strides[0]));
+        (job.lowFee, job.highFee) = (uint40(terms.lowFee), uint40(terms.highFee));
+        job.watchPeriod = terms.watchPeriod;
         job.file = SSTORE2.write(file);
-        job.terms = Conditions({
-            referee: terms.referee,
-            slots: terms.slots,
-            rounded: Modes.rounded(terms.program.mode),
-            revealPeriod: terms.revealPeriod,
-            challengePeriod: terms.challengePeriod,
-            stake: terms.stake,
-            checkpoints: Programs.checkpoints(terms.program.steps, terms.program.strides[0]),
-            lowFee: terms.lowFee,
-            highFee: terms.highFee,
-            watchPeriod: terms.watchPeriod,
-            rules: terms.rules
-        });
-        job.client = msg.sender;
-        job.reward = msg.value;
-        job.posted = uint64(_time());
+        (job.verdictPeriod, job.appealPeriod) = (terms.rules.verdictPeriod, terms.rules.appealPeriod);
+        (job.clock, job.threshold) = (terms.rules.clock, terms.rules.threshold);
+        (job.client, job.reward) = (msg.sender, SafeCastLib.toUint96(msg.value));
+        job.posted = uint40(_time());
         _setPhases(jobId, job, job.posted + terms.trainPeriod);
         emit Posted(
             jobId,
@@ -79,19 +77,19 @@ abstract contract Board is Kept, Escrow, IJobs, Timed {
     // ------------------------------------------------------------------ phases
 
     /// @dev Sets the end of Training; the later instants follow.
-    function _setPhases(uint256 jobId, KeptJob storage job, uint64 commitEnd) internal {
+    function _setPhases(uint256 jobId, KeptJob storage job, uint40 commitEnd) internal {
         job.commitEnd = commitEnd;
-        _setReveal(jobId, job, commitEnd + job.terms.revealPeriod);
+        _setReveal(jobId, job, commitEnd + job.revealPeriod);
     }
 
     /// @dev Sets the end of Reveal; the later instant follows.
-    function _setReveal(uint256 jobId, KeptJob storage job, uint64 revealEnd) internal {
+    function _setReveal(uint256 jobId, KeptJob storage job, uint40 revealEnd) internal {
         job.revealEnd = revealEnd;
-        _setChallenge(jobId, job, revealEnd + job.terms.challengePeriod);
+        _setChallenge(jobId, job, revealEnd + job.challengePeriod);
     }
 
     /// @dev Sets the end of Challenge.
-    function _setChallenge(uint256 jobId, KeptJob storage job, uint64 challengeEnd) internal {
+    function _setChallenge(uint256 jobId, KeptJob storage job, uint40 challengeEnd) internal {
         job.challengeEnd = challengeEnd;
         emit PhaseEnds(jobId, job.commitEnd, job.revealEnd, challengeEnd);
     }
@@ -131,16 +129,18 @@ abstract contract Board is Kept, Escrow, IJobs, Timed {
     }
 
     function rulesOf(uint256 jobId) external view returns (Rules memory rules, uint256 stake) {
-        return (_jobs[jobId].terms.rules, stakeOf(jobId));
+        KeptJob storage job = _jobs[jobId];
+        rules = Rules(job.threshold, job.verdictPeriod, job.appealPeriod, job.clock);
+        return (rules, stakeOf(jobId));
     }
 
     function feeOf(uint256 jobId) public view returns (uint256) {
-        Conditions storage terms = _jobs[jobId].terms;
-        return FixedPointMathLib.clamp(2 * block.basefee, terms.lowFee, terms.highFee);
+        KeptJob storage job = _jobs[jobId];
+        return FixedPointMathLib.clamp(2 * block.basefee, job.lowFee, job.highFee);
     }
 
     function stakeOf(uint256 jobId) public view returns (uint256) {
-        return FixedPointMathLib.max(_jobs[jobId].terms.stake, _STAKE_GAS * feeOf(jobId));
+        return FixedPointMathLib.max(_jobs[jobId].stake, _STAKE_GAS * feeOf(jobId));
     }
 
     function isVerifier(uint256, address) external view returns (bool) {

@@ -9,12 +9,13 @@ import {
     Group,
     Job,
     JobPhase,
-    KeptClaim,
+    KeptGroup,
     KeptJob,
+    Seat,
     StakedClaim,
     Trainer
 } from "../interfaces/JobTypes.sol";
-import {Board} from "./Board.sol";
+import {Seats} from "./Seats.sol";
 import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
@@ -31,14 +32,8 @@ import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 ///
 /// @dev INVARIANT: at most one living group is in no match, refutations aside. So of `g` living groups at least `g / 2` spokesmen have
 /// lost when all matches then open are over (docs/economics.md draws the conclusions).
-abstract contract Pairing is Board {
+abstract contract Pairing is Seats {
     // ------------------------------------------------------------------ types
-
-    struct Pair {
-        bool open;
-        uint32 group0;
-        uint32 group1;
-    }
 
     /// @notice The refutations of a group, as group numbers in the order of arrival; those before `next` have played.
     /// NOTE: with its length next to `next`, a group that enters reads one word.
@@ -55,16 +50,13 @@ abstract contract Pairing is Board {
     /// @notice The deciding verifiers get this fraction; if there is a winner, out of the winner's half.
     uint256 private constant VERDICT_DIVISOR = 10;
     /// @dev Bytes of the arguments of `IReferee.open` before the program.
-    uint256 private constant OPEN_HEAD = 7 * 0x20;
+    uint256 private constant OPEN_HEAD = 8 * 0x20;
     /// @dev INVARIANT: in a mode with logs nobody can claim before the one trainer has, so the first group is the
     /// trainer's, and its first member is the trainer's claim.
     uint32 internal constant TRAINERS_GROUP = 0;
 
-    mapping(uint256 jobId => mapping(uint256 matchId => Pair)) private _pairs;
-    /// @dev Whether an account has claimed a root. NOTE: a refutation is not a claim.
+    /// @dev Whether an account that holds no slot has claimed a root. NOTE: a refutation is not a claim.
     mapping(uint256 jobId => mapping(address owner => bool)) internal _hasClaimed;
-    /// @dev Number plus one; zero means none.
-    mapping(uint256 jobId => mapping(bytes32 root => uint256)) internal _groupOf;
     mapping(uint256 jobId => mapping(uint32 group => Queue)) internal _queues;
 
     // ------------------------------------------------------------------ moves
@@ -74,19 +66,17 @@ abstract contract Pairing is Board {
         nonReentrant
     {
         KeptJob storage job = _jobs[jobId];
-        if (msg.sender != job.terms.referee) revert NotReferee(msg.sender, job.terms.referee);
-        Pair storage pair = _pairs[jobId][matchId];
-        if (!pair.open) revert NoSuchMatch(jobId, matchId);
+        if (msg.sender != job.referee) revert NotReferee(msg.sender, job.referee);
+        (bool open, uint32 group0, uint32 group1) = pairOf(jobId, matchId);
+        if (!open) revert NoSuchMatch(jobId, matchId);
         if (losers == 0 || losers > 3) revert BadResult(losers);
 
-        (uint32 group0, uint32 group1) = (pair.group0, pair.group1);
-        pair.open = false;
         --job.openMatches;
-        _groups[jobId][group0].matchId = 0;
-        _groups[jobId][group1].matchId = 0;
+        _groups[jobId][group0].opponent = 0;
+        (_groups[jobId][group1].opponent, _groups[jobId][group1].second) = (0, false);
         emit Resolved(jobId, matchId, losers, reason);
 
-        _distribute(jobId, group0, group1, losers, deciders);
+        _distribute(jobId, job, group0, group1, losers, deciders);
         if (_groups[jobId][group1].refutes != 0) return _endRefutation(jobId, job, group0, losers & 2 == 0);
         // NOTE: at most one match opens here: if the first group finds one waiting, the second one waits.
         _reenter(jobId, job, group0);
@@ -95,24 +85,37 @@ abstract contract Pairing is Board {
 
     // ------------------------------------------------------------------ groups
 
-    /// @dev Adds a proven claim to the group of its root, behind all its members, or founds the group. A group without
-    /// a living member enters.
-    function _claim(uint256 jobId, KeptJob storage job, Claim calldata claim, uint256 stake, bool slot)
-        internal
-    {
-        Group[] storage groups = _groups[jobId];
-        uint256 number = _groupOf[jobId][claim.root];
-        if (number == 0) {
-            _found(jobId, claim.root, claim.last);
-            number = groups.length;
-            _groupOf[jobId][claim.root] = number;
+    /// @dev Adds a proven claim of the sender to the group of its root, behind all its members, or founds the group. A group
+    /// without a living member enters. The job's counts of claims do not include this one yet.
+    function _claim(
+        uint256 jobId,
+        KeptJob storage job,
+        Claim calldata claim,
+        uint32 number,
+        Seat storage seat,
+        uint256 stake,
+        bool slot
+    ) internal {
+        uint256 found = _groupOf(jobId, job, claim.root);
+        uint8 flags = CLAIMS;
+        uint32 groupNumber = uint32(found == 0 ? _groupCount(job) : found - 1);
+        if (found != 0) {
+            if (!slot) ++job.followers;
+        } else if (slot) {
+            ++job.slotGroups;
+            // SAFETY: at most 16 slots, so the number fits in four bits.
+            flags |= FOUNDS | uint8(groupNumber << GROUP_BITS);
+        } else {
+            ++job.founded;
+            _laterGroups[jobId][claim.root] = groupNumber + 1;
         }
-        uint32 groupNumber = uint32(number - 1);
-        Group storage group = groups[groupNumber];
-        uint32 place = uint32(group.members.length);
+        KeptGroup storage group = _groups[jobId][groupNumber];
+        uint8 place = group.size;
         bool dead = group.spokesman == place;
-        _add(jobId, groupNumber, stake, slot, claim.uri);
-        _hasClaimed[jobId][msg.sender] = true;
+        _sit(seat, stake, flags, claim.root);
+        _addMember(jobId, groupNumber, group, number);
+        if (slot) ++group.slots;
+        emit Claimed(jobId, msg.sender, number, groupNumber, claim.root, claim.last, stake, claim.uri);
 
         if (!dead) return;
         // SAFETY: data can be requested even of a claim in the last second. After Reveal the challenge phase is to
@@ -122,33 +125,10 @@ abstract contract Pairing is Board {
         _enter(jobId, job, groupNumber);
     }
 
-    /// @dev Adds a group without members.
-    function _found(uint256 jobId, bytes32 root, bytes32 last) internal returns (Group storage group) {
-        group = _groups[jobId].push();
-        group.root = root;
-        group.last = last;
-    }
-
-    /// @dev Adds a claim of the sender to a group, behind all its members.
-    function _add(uint256 jobId, uint32 groupNumber, uint256 stake, bool slot, string calldata uri) internal {
-        Group storage group = _groups[jobId][groupNumber];
-        uint32 place = uint32(group.members.length);
-        uint32 claimNumber = uint32(_claims[jobId].length);
-        group.members.push(claimNumber);
-        group.atRisk += SafeCastLib.toUint96(stake);
-        if (slot) ++group.slots;
-        _claims[jobId].push(
-            KeptClaim({
-                owner: msg.sender,
-                stake: uint96(stake),
-                group: groupNumber,
-                place: place,
-                slot: slot,
-                collected: false,
-                uri: uri
-            })
-        );
-        emit Claimed(jobId, msg.sender, claimNumber, groupNumber, group.root, group.last, stake, uri);
+    /// @dev Stores a claim or refutation of the sender.
+    function _sit(Seat storage seat, uint256 stake, uint8 flags, bytes32 mark) internal {
+        (seat.owner, seat.stake, seat.flags) = (msg.sender, SafeCastLib.toUint88(stake), flags);
+        seat.mark = mark;
     }
 
     /// @dev Lets a group play its first refutation; without one, the group that waits; without that one, it waits.
@@ -159,11 +139,11 @@ abstract contract Pairing is Board {
             return _pair(jobId, job, groupNumber, queue.groups[queue.next++]);
         }
         if (job.waiting == 0) {
-            job.waiting = groupNumber + 1;
+            job.waiting = uint24(groupNumber + 1);
             emit Waiting(jobId, groupNumber);
             return;
         }
-        uint32 other = job.waiting - 1;
+        uint32 other = uint32(job.waiting) - 1;
         job.waiting = 0;
         _pair(jobId, job, other, groupNumber);
     }
@@ -171,21 +151,19 @@ abstract contract Pairing is Board {
     /// @dev Opens a match between two groups.
     function _pair(uint256 jobId, KeptJob storage job, uint32 other, uint32 groupNumber) private {
         ++job.openMatches;
-        Group storage group0 = _groups[jobId][other];
-        Group storage group1 = _groups[jobId][groupNumber];
-        uint256 matchId = _open(jobId, job, group0, group1);
-        // SAFETY: the reentrancy guard spans the call; an id that is zero or taken would confuse two matches.
-        Pair storage pair = _pairs[jobId][matchId];
-        if (matchId == 0 || pair.open) revert MatchTaken(jobId, matchId);
-        _pairs[jobId][matchId] = Pair({open: true, group0: other, group1: groupNumber});
-        group0.matchId = matchId;
-        group1.matchId = matchId;
+        _groups[jobId][other].opponent = uint24(groupNumber + 1);
+        KeptGroup storage group1 = _groups[jobId][groupNumber];
+        (group1.opponent, group1.second) = (uint24(other + 1), true);
+        uint256 number = (uint256(other) << MEMBER_BITS) | groupNumber;
+        uint256 matchId = _open(jobId, job, number, other, groupNumber);
+        // SAFETY: the reentrancy guard spans the call; an id of another number would confuse two matches.
+        if (uint48(matchId) != number) revert MatchTaken(jobId, matchId);
         emit Paired(jobId, matchId, other, groupNumber);
     }
 
     /// @dev Opens a match at the job's referee. NOTE: the Notary's encoding of the program is passed on as it is, with
     /// a leading word of its own; so the program's offset here points behind that word.
-    function _open(uint256 jobId, KeptJob storage job, Group storage group0, Group storage group1)
+    function _open(uint256 jobId, KeptJob storage job, uint256 number, uint32 group0, uint32 group1)
         private
         returns (uint256)
     {
@@ -194,12 +172,13 @@ abstract contract Pairing is Board {
         bytes memory move = abi.encodeWithSelector(
             IReferee.open.selector,
             jobId,
-            [group0.root, group1.root],
-            [_spokesman(jobId, group0).owner, _spokesman(jobId, group1).owner],
-            job.terms.rules.clock,
+            [_rootOf(jobId, job, group0), _rootOf(jobId, job, group1)],
+            [_spokesman(jobId, job, group0).owner, _spokesman(jobId, job, group1).owner],
+            job.clock,
+            number,
             OPEN_HEAD + 0x20
         );
-        bytes memory answer = Address.functionCall(job.terms.referee, abi.encodePacked(move, program));
+        bytes memory answer = Address.functionCall(job.referee, abi.encodePacked(move, program));
         return abi.decode(answer, (uint256));
     }
 
@@ -210,8 +189,8 @@ abstract contract Pairing is Board {
             if (groupNumber == TRAINERS_GROUP) _condemn(jobId, job);
             return;
         }
-        Group storage group = _groups[jobId][groupNumber];
-        if (group.spokesman < group.members.length) return _enter(jobId, job, groupNumber);
+        KeptGroup storage group = _groups[jobId][groupNumber];
+        if (group.spokesman < group.size) return _enter(jobId, job, groupNumber);
         // SAFETY: bad spokesmen can give a right root away, even in the last second. So a party that knows the root is
         // right gets a challenge period to claim it again. Each such claim costs twice the one before.
         _delay(job, group);
@@ -231,20 +210,20 @@ abstract contract Pairing is Board {
         _reenter(jobId, job, refuted);
         if (job.reopened != 0) return;
         if (job.waiting != 0 || job.openMatches != 0 || job.finder != address(0)) return;
-        uint64 end = uint64(_time()) + job.terms.challengePeriod;
+        uint40 end = uint40(_time()) + job.challengePeriod;
         if (end <= job.challengeEnd) return;
         job.reopened = end;
         _setChallenge(jobId, job, end);
     }
 
     /// @dev Grants a challenge period to claim a lost root again, or to request the data of a new one.
-    function _delay(KeptJob storage job, Group storage group) private {
+    function _delay(KeptJob storage job, KeptGroup storage group) private {
         group.until = _wait(job);
     }
 
     /// @dev Lets the job last for a challenge period more at least, and returns the end of that.
     function _wait(KeptJob storage job) private returns (uint40 end) {
-        end = uint40(_time()) + job.terms.challengePeriod;
+        end = uint40(_time()) + job.challengePeriod;
         job.reclaimEnd = end;
     }
 
@@ -255,14 +234,15 @@ abstract contract Pairing is Board {
     /// itself with verifiers of its own would lose less than half.
     function _distribute(
         uint256 jobId,
+        KeptJob storage job,
         uint32 group0,
         uint32 group1,
         uint8 losers,
         address[] calldata deciders
     ) private {
         uint256 pot;
-        if (losers & 1 != 0) pot += _lose(jobId, group0);
-        if (losers & 2 != 0) pot += _lose(jobId, group1);
+        if (losers & 1 != 0) pot += _lose(jobId, job, group0);
+        if (losers & 2 != 0) pot += _lose(jobId, job, group1);
         uint256 shares;
         if (deciders.length > 0) {
             uint256 shareDown = pot / VERDICT_DIVISOR / deciders.length;
@@ -273,7 +253,7 @@ abstract contract Pairing is Board {
         }
         if (losers == 3) return _credit(BURNED, pot - shares);
         uint256 half = pot / PRIZE_DIVISOR;
-        _credit(_spokesman(jobId, _groups[jobId][losers == 1 ? group1 : group0]).owner, half - shares);
+        _credit(_spokesman(jobId, job, losers == 1 ? group1 : group0).owner, half - shares);
         _credit(BURNED, pot - half);
     }
 
@@ -287,17 +267,16 @@ abstract contract Pairing is Board {
     /// @dev Takes the claim of a trainer that has withheld its logs, unless the claim was lost before.
     function _condemn(uint256 jobId, KeptJob storage job) internal {
         if (_groups[jobId][TRAINERS_GROUP].spokesman != 0) return;
-        _reward(job.finder, _lose(jobId, TRAINERS_GROUP));
+        _reward(job.finder, _lose(jobId, job, TRAINERS_GROUP));
     }
 
     /// @dev Takes the claim of a group's spokesman; the next member speaks, or the group is dead. SAFETY: a dead root
     /// that is claimed again is in another life, even where logs are withheld, free of earlier requests.
-    function _lose(uint256 jobId, uint32 groupNumber) internal returns (uint256) {
-        Group storage group = _groups[jobId][groupNumber];
-        uint32 claimNumber = group.members[group.spokesman];
-        KeptClaim storage lost = _claims[jobId][claimNumber];
-        if (++group.spokesman == group.members.length) ++group.deaths;
-        group.atRisk -= lost.stake;
+    function _lose(uint256 jobId, KeptJob storage job, uint32 groupNumber) internal returns (uint256) {
+        KeptGroup storage group = _groups[jobId][groupNumber];
+        uint32 claimNumber = _memberAt(jobId, groupNumber, group.spokesman);
+        Seat storage lost = _seatOf(jobId, job, claimNumber);
+        if (++group.spokesman == group.size) ++group.deaths;
         emit ClaimLost(jobId, lost.owner, claimNumber);
         return lost.stake;
     }
@@ -327,23 +306,22 @@ abstract contract Pairing is Board {
     }
 
     function pairOf(uint256 jobId, uint256 matchId)
-        external
+        public
         view
         returns (bool open, uint32 group0, uint32 group1)
     {
-        Pair storage pair = _pairs[jobId][matchId];
-        return (pair.open, pair.group0, pair.group1);
+        (group0, group1) = (uint24(matchId >> MEMBER_BITS), uint24(matchId));
+        KeptGroup storage second = _groups[jobId][group1];
+        // INVARIANT: a group plays one match at a time, so two groups that play each other are in the match that was
+        // opened last for them.
+        open = second.second && second.opponent == group0 + 1;
     }
 
     /// @dev Returns whether this root has a claim that is not lost.
     function _isClaimed(uint256 jobId, bytes32 root) internal view returns (bool) {
-        uint256 number = _groupOf[jobId][root];
+        uint256 number = _groupOf(jobId, _jobs[jobId], root);
         if (number == 0) return false;
-        Group storage group = _groups[jobId][number - 1];
-        return group.spokesman < group.members.length;
-    }
-
-    function _spokesman(uint256 jobId, Group storage group) private view returns (KeptClaim storage) {
-        return _claims[jobId][group.members[group.spokesman]];
+        KeptGroup storage group = _groups[jobId][number - 1];
+        return group.spokesman < group.size;
     }
 }

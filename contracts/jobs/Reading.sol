@@ -2,215 +2,298 @@
 pragma solidity ^0.8.34;
 
 import {IJobs} from "../interfaces/IJobs.sol";
-import {Group, Job, JobPhase, KeptClaim, KeptJob, StakedClaim, Trainer} from "../interfaces/JobTypes.sol";
+import {MatchTerms} from "../interfaces/IReferee.sol";
+import {
+    Group,
+    Job,
+    JobPhase,
+    KeptGroup,
+    KeptJob,
+    Program,
+    Seat,
+    StakedClaim,
+    Trainer
+} from "../interfaces/JobTypes.sol";
+import {MatchIds} from "../match/MatchIds.sol";
 import {Kept} from "./Kept.sol";
 
 /// @title Reading
-/// @notice Decodes the caller's jobs, claims and groups from its storage. In a word the first field has the lowest
-/// bits.
-///
-///     job       4 of its conditions, file, client ‖ posted, reward, three instants ‖ ended ‖ two counts,
-///               reclaim end ‖ four counts ‖ reopened, logs, finder ‖ unrevealed
-///     trainer   owner ‖ revealed ‖ stake, commitment
-///     claim     owner ‖ stake, group ‖ place ‖ slot ‖ collected, uri
-///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ refutable until ‖ at risk ‖ refutes, number of members;
-///               members 8 a word
+/// @notice Decodes the caller's jobs, claims and groups from its storage (see Kept). In a word the first field has the
+/// lowest bits.
 abstract contract Reading is Kept {
-    uint256 private constant CONDITION_WORDS = 4;
-    /// @dev Of the conditions: its first field is the number of checkpoints.
-    uint256 private constant CHECKPOINTS_WORD = 2;
-    uint256 private constant JOB_WORDS = 11;
-    uint256 private constant TRAINER_WORDS = 2;
-    uint256 private constant CLAIM_WORDS = 3;
-    uint256 private constant GROUP_WORDS = 5;
+    uint256 private constant JOB_WORDS = 8;
+    uint256 private constant CHECKPOINTS_WORD = 1;
+    uint256 private constant CHECKPOINTS_BIT = 88;
 
-    // ------------------------------------------------------------------ reading
+    // ------------------------------------------------------------------ jobs
 
-    /// @dev Returns a job without its terms, and the account that has them.
-    function _readJob(uint256 jobId) internal view returns (Job memory job, address file) {
-        KeptJob storage kept = _jobs[jobId];
-        uint256 from;
-        assembly ("memory-safe") {
-            from := kept.slot
-        }
-        bytes32[] memory words =
-            IJobs(msg.sender).wordsAt(bytes32(from + CONDITION_WORDS), JOB_WORDS - CONDITION_WORDS);
-        file = _account(words[0]);
-        (job.client, job.posted) = (_account(words[1]), uint64(_field(words[1], 160, 64)));
-        job.reward = uint256(words[2]);
-        bytes32 word = words[3];
-        job.commitEnd = uint64(_field(word, 0, 64));
-        job.revealEnd = uint64(_field(word, 64, 64));
-        job.challengeEnd = uint64(_field(word, 128, 64));
-        job.ended = JobPhase(_field(word, 192, 8));
-        job.commitments = uint8(_field(word, 200, 8));
-        job.reveals = uint8(_field(word, 208, 8));
+    /// @dev Returns a job as it is stored.
+    function _readKept(uint256 jobId) internal view returns (KeptJob memory kept) {
+        bytes32[] memory words = IJobs(msg.sender).wordsAt(bytes32(_jobSlot(jobId)), JOB_WORDS);
+        bytes32 word = words[0];
+        (kept.referee, kept.slots, kept.rounded) =
+        (_account(word), uint8(_field(word, 160, 8)), _field(word, 168, 8) != 0);
+        (kept.revealPeriod, kept.challengePeriod) =
+        (uint32(_field(word, 176, 32)), uint32(_field(word, 208, 32)));
+        word = words[1];
+        (kept.stake, kept.checkpoints) = (uint88(_field(word, 0, 88)), uint48(_field(word, 88, 48)));
+        (kept.lowFee, kept.highFee) = (uint40(_field(word, 136, 40)), uint40(_field(word, 176, 40)));
+        kept.watchPeriod = uint32(_field(word, 216, 32));
+        word = words[2];
+        (kept.file, kept.verdictPeriod) = (_account(word), uint32(_field(word, 160, 32)));
+        (kept.appealPeriod, kept.clock) = (uint32(_field(word, 192, 32)), uint32(_field(word, 224, 32)));
+        (kept.client, kept.reward) = (_account(words[3]), uint96(_field(words[3], 160, 96)));
         word = words[4];
-        job.reclaimEnd = uint64(_field(word, 0, 64));
-        job.openMatches = uint32(_field(word, 64, 32));
-        job.waiting = uint32(_field(word, 96, 32));
-        job.founded = uint32(_field(word, 128, 32));
-        job.followers = uint32(_field(word, 160, 32));
-        job.reopened = uint64(_field(word, 192, 64));
-        job.logs = words[5];
-        (job.finder, job.unrevealed) = (_account(words[6]), uint96(_field(words[6], 160, 96)));
-        if (job.ended == JobPhase.Accepted) {
-            (bytes32[] memory group,) = _page(_groupsSlot(jobId), GROUP_WORDS, job.waiting - 1, 1);
-            (job.acceptedRoot, job.acceptedLast) = (group[0], group[1]);
+        kept.commitEnd = uint40(_field(word, 0, 40));
+        kept.revealEnd = uint40(_field(word, 40, 40));
+        kept.challengeEnd = uint40(_field(word, 80, 40));
+        kept.reclaimEnd = uint40(_field(word, 120, 40));
+        kept.reopened = uint40(_field(word, 160, 40));
+        kept.ended = JobPhase(_field(word, 200, 8));
+        kept.threshold = uint8(_field(word, 208, 8));
+        kept.joined = uint8(_field(word, 216, 8));
+        kept.commitments = uint8(_field(word, 224, 8));
+        kept.reveals = uint8(_field(word, 232, 8));
+        word = words[5];
+        kept.posted = uint40(_field(word, 0, 40));
+        kept.openMatches = uint24(_field(word, 40, 24));
+        kept.waiting = uint24(_field(word, 64, 24));
+        kept.founded = uint24(_field(word, 88, 24));
+        kept.followers = uint24(_field(word, 112, 24));
+        kept.refutations = uint24(_field(word, 136, 24));
+        kept.slotGroups = uint8(_field(word, 160, 8));
+        kept.order = uint64(_field(word, 168, 64));
+        (kept.logs, kept.finder) = (words[6], _account(words[7]));
+    }
+
+    /// @dev Returns a job without its terms.
+    function _readJob(uint256 jobId, KeptJob memory kept) internal view returns (Job memory job) {
+        (job.client, job.posted, job.reward) = (kept.client, kept.posted, kept.reward);
+        (job.commitEnd, job.revealEnd, job.challengeEnd) = (kept.commitEnd, kept.revealEnd, kept.challengeEnd);
+        (job.ended, job.commitments, job.reveals) = (kept.ended, kept.commitments, kept.reveals);
+        (job.reclaimEnd, job.openMatches, job.waiting) = (kept.reclaimEnd, kept.openMatches, kept.waiting);
+        (job.founded, job.followers, job.reopened) = (kept.founded, kept.followers, kept.reopened);
+        (job.logs, job.finder) = (kept.logs, kept.finder);
+        job.acceptedRoot = IJobs(msg.sender).acceptedRoot(jobId);
+        (job.claims, job.groups) = (_claimCount(kept), _groupCount(kept));
+        for (uint256 slot = 0; slot < kept.joined; ++slot) {
+            Seat memory seat = _seat(jobId, slot);
+            if (seat.flags & CLAIMS == 0) job.unrevealed += seat.stake;
         }
-        (job.claims, job.groups) = (uint32(_length(_claimsSlot(jobId))), uint32(_length(_groupsSlot(jobId))));
     }
 
     /// @dev Returns the number of leaves of a run tree of the job at the first stride.
     function _readCheckpoints(uint256 jobId) internal view returns (uint64) {
-        KeptJob storage kept = _jobs[jobId];
-        uint256 from;
-        assembly ("memory-safe") {
-            from := kept.slot
-        }
-        return uint64(_field(_word(from + CHECKPOINTS_WORD), 0, 64));
+        return uint64(_field(_word(_jobSlot(jobId) + CHECKPOINTS_WORD), CHECKPOINTS_BIT, 48));
     }
 
-    function _readTrainers(uint256 jobId) internal view returns (Trainer[] memory list) {
-        Trainer[] storage kept = _trainers[jobId];
-        uint256 slot;
-        assembly ("memory-safe") {
-            slot := kept.slot
-        }
-        (bytes32[] memory words,) = _page(slot, TRAINER_WORDS, 0, type(uint8).max);
-        list = new Trainer[](words.length / TRAINER_WORDS);
-        for (uint256 i = 0; i < list.length; ++i) {
-            bytes32 word = words[i * TRAINER_WORDS];
-            uint88 stake = uint88(_field(word, 168, 88));
-            list[i] = Trainer(_account(word), _flag(word, 160), stake, words[i * TRAINER_WORDS + 1]);
+    function _readTrainers(uint256 jobId, KeptJob memory kept) internal view returns (Trainer[] memory list) {
+        list = new Trainer[](kept.joined);
+        for (uint256 slot = 0; slot < list.length; ++slot) {
+            Seat memory seat = _seat(jobId, slot);
+            bool revealed = seat.flags & CLAIMS != 0;
+            list[slot] = Trainer(seat.owner, revealed, seat.stake, revealed ? bytes32(0) : seat.mark);
         }
     }
 
-    function _readClaims(uint256 jobId, uint256 from, uint256 most)
+    // ------------------------------------------------------------------ claims and groups
+
+    function _readClaims(uint256 jobId, KeptJob memory kept, uint256 from, uint256 most)
         internal
         view
         returns (StakedClaim[] memory list)
     {
-        (bytes32[] memory words, uint256 at_) = _page(_claimsSlot(jobId), CLAIM_WORDS, from, most);
-        (, uint256 groups) = _page(_groupsSlot(jobId), GROUP_WORDS, 0, 0);
-        list = new StakedClaim[](words.length / CLAIM_WORDS);
+        list = new StakedClaim[](_length(_claimCount(kept), from, most));
         for (uint256 i = 0; i < list.length; ++i) {
-            bytes32 owner = words[i * CLAIM_WORDS];
-            bytes32 word = words[i * CLAIM_WORDS + 1];
-            uint256 group = _field(word, 0, 32);
-            bytes32 state = _word(groups + group * GROUP_WORDS + 3);
+            uint256 number = from + i;
+            Seat memory seat = _claim(jobId, kept, number);
+            uint256 group = seat.flags & REFUTES != 0 ? uint256(seat.mark) : _groupOf(jobId, kept, seat.mark);
             list[i] = StakedClaim({
-                owner: _account(owner),
-                stake: uint96(_field(owner, 160, 96)),
+                owner: seat.owner,
+                stake: seat.stake,
                 group: uint32(group),
-                slot: _flag(word, 64),
-                lost: _field(word, 32, 32) < _field(state, 0, 16),
-                collected: _flag(word, 72),
-                uri: _string(at_ + i * CLAIM_WORDS + 2, words[i * CLAIM_WORDS + 2])
+                slot: number < kept.reveals,
+                lost: _isLost(jobId, group, number),
+                collected: seat.flags & COLLECTED != 0
             });
         }
     }
 
-    function _readGroups(uint256 jobId, uint256 from, uint256 most)
-        internal
-        view
-        returns (Group[] memory list)
-    {
-        (bytes32[] memory words, uint256 at_) = _page(_groupsSlot(jobId), GROUP_WORDS, from, most);
-        list = new Group[](words.length / GROUP_WORDS);
+    /// @dev With the program a group's match is found, too.
+    function _readGroups(
+        uint256 jobId,
+        KeptJob memory kept,
+        Program memory program,
+        uint256 from,
+        uint256 most
+    ) internal view returns (Group[] memory list) {
+        list = new Group[](_length(_groupCount(kept), from, most));
         for (uint256 i = 0; i < list.length; ++i) {
-            uint256 k = i * GROUP_WORDS;
-            bytes32 word = words[k + 3];
-            list[i] = Group({
-                root: words[k],
-                last: words[k + 1],
-                matchId: uint256(words[k + 2]),
-                spokesman: uint16(_field(word, 0, 16)),
-                slots: uint8(_field(word, 16, 8)),
-                deaths: uint24(_field(word, 24, 24)),
-                until: uint40(_field(word, 48, 40)),
-                refutableUntil: uint40(_field(word, 88, 40)),
-                atRisk: uint96(_field(word, 128, 96)),
-                refutes: uint32(_field(word, 224, 32)),
-                members: _members(at_ + k + 4, uint256(words[k + 4]))
-            });
+            uint256 number = from + i;
+            KeptGroup memory group = _group(jobId, number);
+            Group memory shown = list[i];
+            shown.root = _rootOf(jobId, kept, number, group);
+            (shown.spokesman, shown.slots, shown.deaths) = (group.spokesman, group.slots, group.deaths);
+            (shown.until, shown.refutableUntil) = (group.until, group.refutableUntil);
+            shown.refutes = group.refutes;
+            shown.members = new uint32[](group.size);
+            for (uint256 place = 0; place < group.size; ++place) {
+                uint256 claim = _member(jobId, number, group, place);
+                shown.members[place] = uint32(claim);
+                if (place >= group.spokesman) shown.atRisk += _claim(jobId, kept, claim).stake;
+            }
+            if (group.opponent != 0) shown.matchId = _matchOf(jobId, kept, program, number, group);
         }
+    }
+
+    /// @dev Returns the id of the match that a group is in.
+    function _matchOf(
+        uint256 jobId,
+        KeptJob memory kept,
+        Program memory program,
+        uint256 number,
+        KeptGroup memory group
+    ) private view returns (uint256) {
+        MatchTerms memory matchTerms;
+        uint256 other = group.opponent - 1;
+        uint256[2] memory groups = group.second ? [other, number] : [number, other];
+        for (uint256 side = 0; side < 2; ++side) {
+            KeptGroup memory playing = _group(jobId, groups[side]);
+            matchTerms.roots[side] = _rootOf(jobId, kept, groups[side], playing);
+            uint256 spokesman = _member(jobId, groups[side], playing, playing.spokesman);
+            matchTerms.players[side] = _claim(jobId, kept, spokesman).owner;
+        }
+        (matchTerms.clock, matchTerms.program) = (kept.clock, program);
+        matchTerms.number = (groups[0] << MEMBER_BITS) | groups[1];
+        return MatchIds.idOf(msg.sender, jobId, matchTerms);
+    }
+
+    function _claimCount(KeptJob memory kept) private pure returns (uint32) {
+        return uint32(kept.reveals) + kept.founded + kept.followers + kept.refutations;
+    }
+
+    function _groupCount(KeptJob memory kept) private pure returns (uint32) {
+        return uint32(kept.slotGroups) + kept.founded + kept.refutations;
+    }
+
+    function _claim(uint256 jobId, KeptJob memory kept, uint256 number) private view returns (Seat memory) {
+        uint256 reveals = kept.reveals;
+        return _seat(jobId, number < reveals ? (kept.order >> (4 * number)) & 0xF : LATER + number - reveals);
+    }
+
+    /// @dev Returns the number of a claimed root's group.
+    function _groupOf(uint256 jobId, KeptJob memory kept, bytes32 root) private view returns (uint256) {
+        for (uint256 slot = 0; slot < kept.joined; ++slot) {
+            Seat memory seat = _seat(jobId, slot);
+            if (seat.mark == root && seat.flags & FOUNDS != 0) return seat.flags >> GROUP_BITS;
+        }
+        return uint256(_word(_entry(_laterGroupsSlot(jobId), root))) - 1;
+    }
+
+    function _rootOf(uint256 jobId, KeptJob memory kept, uint256 number, KeptGroup memory group)
+        private
+        view
+        returns (bytes32)
+    {
+        if (group.refutes != 0) return _word(_entry(_refutationRootsSlot(jobId), bytes32(number)));
+        return _claim(jobId, kept, _member(jobId, number, group, 0)).mark;
+    }
+
+    function _isLost(uint256 jobId, uint256 number, uint256 claim) private view returns (bool) {
+        KeptGroup memory group = _group(jobId, number);
+        for (uint256 place = 0; place < group.spokesman; ++place) {
+            if (_member(jobId, number, group, place) == claim) return true;
+        }
+        return false;
+    }
+
+    function _member(uint256 jobId, uint256 number, KeptGroup memory group, uint256 place)
+        private
+        view
+        returns (uint256)
+    {
+        if (place < FIRST_MEMBERS) return uint24(group.members >> (MEMBER_BITS * place));
+        place -= FIRST_MEMBERS;
+        mapping(uint256 word => uint256) storage more = _moreMembers[jobId][number];
+        uint256 slot;
+        assembly ("memory-safe") {
+            slot := more.slot
+        }
+        bytes32 word = _word(_entry(slot, bytes32(place / MORE_MEMBERS)));
+        return _field(word, MEMBER_BITS * (place % MORE_MEMBERS), MEMBER_BITS);
     }
 
     // ------------------------------------------------------------------ words
 
-    function _claimsSlot(uint256 jobId) private view returns (uint256 slot) {
-        KeptClaim[] storage kept = _claims[jobId];
+    function _seat(uint256 jobId, uint256 number) private view returns (Seat memory seat) {
+        Seat storage kept = _seats[jobId][number];
+        uint256 slot;
+        assembly ("memory-safe") {
+            slot := kept.slot
+        }
+        bytes32[] memory words = IJobs(msg.sender).wordsAt(bytes32(slot), 2);
+        (seat.owner, seat.mark) = (_account(words[0]), words[1]);
+        seat.stake = uint88(_field(words[0], 160, 88));
+        seat.flags = uint8(_field(words[0], 248, 8));
+    }
+
+    function _group(uint256 jobId, uint256 number) private view returns (KeptGroup memory group) {
+        KeptGroup storage kept = _groups[jobId][number];
+        uint256 slot;
+        assembly ("memory-safe") {
+            slot := kept.slot
+        }
+        bytes32 word = _word(slot);
+        group.spokesman = uint8(_field(word, 0, 8));
+        group.size = uint8(_field(word, 8, 8));
+        group.slots = uint8(_field(word, 16, 8));
+        group.deaths = uint16(_field(word, 24, 16));
+        group.until = uint40(_field(word, 40, 40));
+        group.refutableUntil = uint40(_field(word, 80, 40));
+        group.refutes = uint24(_field(word, 120, 24));
+        group.opponent = uint24(_field(word, 144, 24));
+        group.second = _field(word, 168, 8) != 0;
+        group.members = uint72(_field(word, 176, 72));
+    }
+
+    function _jobSlot(uint256 jobId) private view returns (uint256 slot) {
+        KeptJob storage kept = _jobs[jobId];
         assembly ("memory-safe") {
             slot := kept.slot
         }
     }
 
-    function _groupsSlot(uint256 jobId) private view returns (uint256 slot) {
-        Group[] storage kept = _groups[jobId];
+    function _laterGroupsSlot(uint256 jobId) private view returns (uint256 slot) {
+        mapping(bytes32 root => uint256) storage kept = _laterGroups[jobId];
         assembly ("memory-safe") {
             slot := kept.slot
         }
+    }
+
+    function _refutationRootsSlot(uint256 jobId) private view returns (uint256 slot) {
+        mapping(uint256 group => bytes32) storage kept = _refutationRoots[jobId];
+        assembly ("memory-safe") {
+            slot := kept.slot
+        }
+    }
+
+    /// @dev Returns the slot of a mapping's entry.
+    function _entry(uint256 slot, bytes32 key) private pure returns (uint256) {
+        return uint256(keccak256(abi.encode(key, slot)));
     }
 
     function _word(uint256 slot) private view returns (bytes32) {
         return IJobs(msg.sender).wordsAt(bytes32(slot), 1)[0];
     }
 
-    function _length(uint256 slot) private view returns (uint256) {
-        return uint256(_word(slot));
-    }
-
-    /// @dev Returns the words of an array's elements from `from` on, at most `most` of them, and the first slot.
-    function _page(uint256 slot, uint256 each, uint256 from, uint256 most)
-        private
-        view
-        returns (bytes32[] memory, uint256)
-    {
-        uint256 length = _length(slot);
-        uint256 count = from < length ? length - from : 0;
-        if (count > most) count = most;
-        uint256 start = uint256(keccak256(abi.encode(slot)));
-        unchecked {
-            start += from * each;
-        }
-        return (IJobs(msg.sender).wordsAt(bytes32(start), count * each), start);
-    }
-
-    function _members(uint256 slot, uint256 length) private view returns (uint32[] memory list) {
-        bytes32[] memory words = IJobs(msg.sender).wordsAt(keccak256(abi.encode(slot)), (length + 7) / 8);
-        list = new uint32[](length);
-        for (uint256 i = 0; i < length; ++i) {
-            list[i] = uint32(_field(words[i / 8], 32 * (i % 8), 32));
-        }
-    }
-
-    /// @dev Decodes a stored string. Below 32 bytes it is in its slot, with twice its length; the slot of a longer one
-    /// has twice the length plus one.
-    function _string(uint256 slot, bytes32 word) private view returns (string memory) {
-        if (uint256(word) & 1 == 0) {
-            uint256 short = _field(word, 0, 8) / 2;
-            bytes memory text = abi.encodePacked(word);
-            assembly ("memory-safe") {
-                mstore(text, short)
-            }
-            return string(text);
-        }
-        uint256 length = uint256(word) / 2;
-        bytes memory long =
-            abi.encodePacked(IJobs(msg.sender).wordsAt(keccak256(abi.encode(slot)), (length + 31) / 32));
-        assembly ("memory-safe") {
-            mstore(long, length)
-        }
-        return string(long);
+    /// @dev Returns how many of `count` are in a page from `from` on.
+    function _length(uint256 count, uint256 from, uint256 most) private pure returns (uint256) {
+        uint256 left = from < count ? count - from : 0;
+        return left < most ? left : most;
     }
 
     function _account(bytes32 word) private pure returns (address) {
         return address(uint160(uint256(word)));
-    }
-
-    function _flag(bytes32 word, uint256 offset) private pure returns (bool) {
-        return _field(word, offset, 8) != 0;
     }
 
     function _field(bytes32 word, uint256 offset, uint256 bits) private pure returns (uint256) {

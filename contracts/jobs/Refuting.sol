@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Calls} from "../commit/Calls.sol";
 import {INotary} from "../interfaces/INotary.sol";
-import {Group, JobPhase, KeptJob, Refutation} from "../interfaces/JobTypes.sol";
+import {JobPhase, KeptGroup, KeptJob, Refutation} from "../interfaces/JobTypes.sol";
 import {Pairing} from "./Pairing.sol";
 
 /// @title Refuting
@@ -13,7 +13,7 @@ import {Pairing} from "./Pairing.sol";
 ///     claimed run tree     C_1 ... C_(k-1)  C_k  C_(k+1) ... C_n ─▶ claimed root
 ///     refutation           C_1 ... C_(k-1)  C'   C_(k+1) ... C_n ─▶ its root: the first difference is leaf k
 ///
-/// @dev INVARIANT: a refutation is in no queue but that of its group, and `_groupOf` does not name it. So it never
+/// @dev INVARIANT: a refutation is in no queue but that of its group, and `_groupOf` does not return it. So it never
 /// waits, is never accepted, and nobody claims or requests anything of it.
 abstract contract Refuting is Pairing {
     // ------------------------------------------------------------------ storage
@@ -60,10 +60,15 @@ abstract contract Refuting is Pairing {
         // SAFETY: at least, not exactly, because a refutation just before this one makes this one dearer.
         if (msg.value < stake) revert WrongStake(msg.value, stake);
 
-        uint32 number = uint32(_groups[jobId].length);
-        bool last = refutation.interval == job.terms.checkpoints - 1;
-        _found(jobId, root, last ? refutation.computed : _groups[jobId][refuted].last).refutes = refuted + 1;
-        _add(jobId, number, stake, false, refutation.uri);
+        (uint32 number, uint32 claim) = (_groupCount(job), _claimCount(job));
+        _refutationRoots[jobId][number] = root;
+        KeptGroup storage group = _groups[jobId][number];
+        group.refutes = uint24(refuted + 1);
+        _addMember(jobId, number, group, claim);
+        _sit(_seatOf(jobId, job, claim), stake, CLAIMS | REFUTES, bytes32(uint256(number)));
+        ++job.refutations;
+        bytes32 last = refutation.interval == job.checkpoints - 1 ? refutation.computed : bytes32(0);
+        emit Claimed(jobId, msg.sender, claim, number, root, last, stake, refutation.uri);
         emit Refuted(jobId, number, refuted, refutation.interval, refutation.claimed, refutation.computed);
         Queue storage queue = _queues[jobId][refuted];
         queue.groups[queue.length++] = number;
@@ -77,7 +82,7 @@ abstract contract Refuting is Pairing {
     // ------------------------------------------------------------------ views
 
     function refutationPriceOf(uint256 jobId, bytes32 root) public view returns (uint256) {
-        uint256 number = _groupOf[jobId][root];
+        uint256 number = _groupOf(jobId, _jobs[jobId], root);
         uint256 count = number == 0 ? 0 : _queues[jobId][uint32(number - 1)].length;
         return stakeOf(jobId) << count;
     }
@@ -96,8 +101,8 @@ abstract contract Refuting is Pairing {
         if (!closed) _checkPhase(jobId, JobPhase.Challenge);
         // NOTE: where logs are withheld nothing is accepted.
         if (job.finder != address(0) || !_isClaimed(jobId, root)) revert NothingToRefute(jobId, root);
-        uint32 number = uint32(_groupOf[jobId][root] - 1);
-        Group storage group = _groups[jobId][number];
+        uint32 number = uint32(_groupOf(jobId, job, root) - 1);
+        KeptGroup storage group = _groups[jobId][number];
         if (closed && _time() >= group.until && _time() >= group.refutableUntil) revert RootClosed(root);
         return number;
     }

@@ -9,6 +9,7 @@ import {IJudge} from "../interfaces/IJudge.sol";
 import {IPanel} from "../interfaces/IPanel.sol";
 import {IReferee, Match, MatchTerms, Phase, Position, Reason} from "../interfaces/IReferee.sol";
 import {Clock} from "./Clock.sol";
+import {MatchIds} from "./MatchIds.sol";
 
 /// @title MatchBase
 /// @notice The matches, how a move begins, and how a match ends.
@@ -47,7 +48,7 @@ abstract contract MatchBase is IReferee, Timed {
         returns (Match storage m)
     {
         m = _begin(matchId, here, want);
-        uint256 have = uint256(Encodings.hash(m.jobs, m.jobId, matchTerms));
+        uint256 have = MatchIds.join(Encodings.hash(m.jobs, m.jobId, matchTerms), matchTerms.number);
         if (have != matchId) revert AnotherMatch(have, matchId);
     }
 

@@ -3,11 +3,13 @@ pragma solidity ^0.8.34;
 
 import {Records} from "../commit/Records.sol";
 import {Dispute, ITrialClient} from "../interfaces/ICourt.sol";
-import {Hearing, HearingPhase, Submission} from "../interfaces/IPanel.sol";
+import {HearingPhase, Submission} from "../interfaces/IPanel.sol";
 import {Reason, Record} from "../interfaces/IReferee.sol";
 import {Verifier} from "../interfaces/IVerifierRegistry.sol";
 import {Rules} from "../interfaces/JobTypes.sol";
+import {KeptHearing} from "./KeptHearings.sol";
 import {Votes} from "./Votes.sol";
+import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
 /// @title Appeals
 /// @notice Trials: in place of a verdict, on appeal from one, and of signers whose verdict was overruled.
@@ -25,10 +27,10 @@ abstract contract Appeals is Votes, ITrialClient {
         payable
         nonReentrant
     {
-        Hearing storage h = _begin(hearingId, submission, HearingPhase.Ruled);
+        KeptHearing storage h = _begin(hearingId, submission, HearingPhase.Ruled);
         _before(h.until);
         _checkDispute(submission, dispute);
-        uint8 losers = _others(submission, h.verdict);
+        uint8 losers = _others(submission, _verdict(h, hearingId));
         uint8 side = losers & 1 != 0 && msg.sender == submission.players[0] ? 0 : 1;
         if (losers & (1 << side) == 0 || msg.sender != submission.players[side]) {
             revert NothingToAppeal(msg.sender);
@@ -39,8 +41,8 @@ abstract contract Appeals is Votes, ITrialClient {
         h.phase = HearingPhase.Trial;
         h.appellant = side;
         h.losers = losers;
-        h.players = submission.players;
-        h.bond = stake;
+        (h.player0, h.player1) = (submission.players[0], submission.players[1]);
+        h.bond = SafeCastLib.toUint96(stake);
         h.appealPeriod = rules.appealPeriod;
         emit Appealed(hearingId, msg.sender);
         _credit(msg.sender, msg.value - stake);
@@ -51,7 +53,7 @@ abstract contract Appeals is Votes, ITrialClient {
         external
         nonReentrant
     {
-        Hearing storage h = _begin(hearingId, submission, HearingPhase.Voting);
+        KeptHearing storage h = _begin(hearingId, submission, HearingPhase.Voting);
         _after(h.until);
         _checkDispute(submission, dispute);
 
@@ -66,12 +68,12 @@ abstract contract Appeals is Votes, ITrialClient {
         Dispute calldata dispute,
         Record calldata record
     ) external nonReentrant {
-        Hearing storage h = _begin(hearingId, submission, HearingPhase.Defence);
+        KeptHearing storage h = _begin(hearingId, submission, HearingPhase.Defence);
         _before(h.until);
         _checkDispute(submission, dispute);
-        if (!_contains(_votes[hearingId][h.verdict], msg.sender)) revert NotSigner(msg.sender);
-        bytes32 have = Records.hash(record);
-        if (have != h.verdict) revert AnotherRecord(have, h.verdict);
+        if (!_isSigner(h, hearingId)) revert NotSigner(msg.sender);
+        (bytes32 have, bytes32 verdict) = (Records.hash(record), _verdict(h, hearingId));
+        if (have != verdict) revert AnotherRecord(have, verdict);
         // SAFETY: a signer that has lost its bond elsewhere could only win in a trial: half of an appeal's bond.
         Verifier memory signer = REGISTRY.getVerifier(msg.sender);
         if (signer.bond == 0 || signer.panel != address(this)) revert NoBond(msg.sender);
@@ -92,7 +94,7 @@ abstract contract Appeals is Votes, ITrialClient {
     function onTrialDecided(uint256 id, uint8 losers, bool late) external nonReentrant {
         if (msg.sender != address(COURT)) revert NotCourt(msg.sender);
         uint256 hearingId = id & ~NUMBER;
-        Hearing storage h = _hearings[hearingId];
+        KeptHearing storage h = _hearings[hearingId];
         if (h.phase == HearingPhase.Stand) return _stood(h, hearingId, losers);
         // INVARIANT: the Court reports each trial once, so the phase is Trial.
         Reason reason = late ? Reason.Timeout : Reason.Operator;
@@ -104,7 +106,7 @@ abstract contract Appeals is Votes, ITrialClient {
         if (cleared == NOBODY) {
             _refund(h, losers);
             _close(h, hearingId);
-            return _decideHearing(h, hearingId, losers, reason, _votes[hearingId][h.verdict]);
+            return _decideHearing(h, hearingId, losers, reason, _signers(h, hearingId));
         }
         _accuse(h, hearingId, cleared & 1 != 0 ? 0 : 1);
         _decideHearing(h, hearingId, losers, reason, new address[](0));
@@ -113,16 +115,17 @@ abstract contract Appeals is Votes, ITrialClient {
     function proceed(uint256 hearingId, Submission calldata submission) external nonReentrant {
         HearingPhase phase = _hearings[hearingId].phase;
         if (phase != HearingPhase.Ruled) phase = HearingPhase.Defence;
-        Hearing storage h = _begin(hearingId, submission, phase);
+        KeptHearing storage h = _begin(hearingId, submission, phase);
         _after(h.until);
         if (phase == HearingPhase.Ruled) {
             _close(h, hearingId);
-            _decideHearing(
-                h, hearingId, _others(submission, h.verdict), Reason.Operator, _votes[hearingId][h.verdict]
-            );
+            uint8 losers = _others(submission, _verdict(h, hearingId));
+            _decideHearing(h, hearingId, losers, Reason.Operator, _signers(h, hearingId));
         } else {
-            address[] storage signers = _votes[hearingId][h.verdict];
-            while (signers.length > 0) _slash(h, hearingId, signers, signers.length - 1);
+            address[] memory signers = _signers(h, hearingId);
+            for (uint256 i = signers.length; i != 0; --i) {
+                _slash(h, hearingId, signers[i - 1]);
+            }
             _refund(h, _lost(h));
             _close(h, hearingId);
         }
@@ -132,25 +135,22 @@ abstract contract Appeals is Votes, ITrialClient {
 
     /// @dev Lets the verdict's signers stand by it. SAFETY: the Court may have decided against a side that was right
     /// but did not play; so no signer loses its bond without the choice to play itself.
-    function _accuse(Hearing storage h, uint256 hearingId, uint8 side) private {
+    function _accuse(KeptHearing storage h, uint256 hearingId, uint8 side) private {
         h.phase = HearingPhase.Defence;
         h.side = side;
-        h.until = uint56(_time()) + h.appealPeriod;
-        emit Overruled(hearingId, h.players[side], h.until);
+        h.until = uint40(_time()) + h.appealPeriod;
+        emit Overruled(hearingId, _player(h, side), h.until);
     }
 
-    function _stood(Hearing storage h, uint256 hearingId, uint8 losers) private {
-        address[] storage signers = _votes[hearingId][h.verdict];
+    function _stood(KeptHearing storage h, uint256 hearingId, uint8 losers) private {
         if (losers & (1 << (1 - h.side)) == 0) {
             emit Cleared(hearingId, h.defendant);
             // SAFETY: the accuser and the appellant (the same or not) were wrong, and the work was the signer's.
             _share(h, h.defendant);
             return _close(h, hearingId);
         }
-        uint256 i = 0;
-        while (signers[i] != h.defendant) ++i;
-        _slash(h, hearingId, signers, i);
-        if (signers.length > 0) return _accuse(h, hearingId, h.side);
+        _slash(h, hearingId, h.defendant);
+        if (_signers(h, hearingId).length > 0) return _accuse(h, hearingId, h.side);
         _refund(h, _lost(h));
         _close(h, hearingId);
     }
@@ -158,17 +158,17 @@ abstract contract Appeals is Votes, ITrialClient {
     // ------------------------------------------------------------------ money
 
     /// @dev Returns an appeal's bond to the appellant; if it lost, half goes to the other side, if that one won.
-    function _refund(Hearing storage h, uint8 losers) private {
+    function _refund(KeptHearing storage h, uint8 losers) private {
         uint8 side = h.appellant;
         if (losers == BOTH) return _share(h, BURNED);
-        if (losers & (1 << side) != 0) return _share(h, h.players[1 - side]);
+        if (losers & (1 << side) != 0) return _share(h, _player(h, 1 - side));
         uint256 bond = h.bond;
         h.bond = 0;
-        _credit(h.players[side], bond);
+        _credit(_player(h, side), bond);
     }
 
     /// @dev Distributes the bond of a lost appeal: half goes to the winner, the rest is burned.
-    function _share(Hearing storage h, address winner) private {
+    function _share(KeptHearing storage h, address winner) private {
         uint256 bond = h.bond;
         h.bond = 0;
         uint256 prize = bond / PRIZE_DIVISOR;
@@ -179,21 +179,32 @@ abstract contract Appeals is Votes, ITrialClient {
     /// @dev Takes a signer's bond: half goes to the accuser, the rest is burned.
     /// SAFETY: if another hearing holds the bond, all of it is burned: otherwise a signer that is about to lose it
     /// could be accuser and signer in a hearing of its own, lose it there first, and so keep half.
-    function _slash(Hearing storage h, uint256 hearingId, address[] storage signers, uint256 i) private {
-        address signer = signers[i];
-        signers[i] = signers[signers.length - 1];
-        signers.pop();
+    function _slash(KeptHearing storage h, uint256 hearingId, address signer) private {
+        _strike(h, hearingId, signer);
         (uint256 bond, bool alone) = REGISTRY.take(signer);
         emit Slashed(hearingId, signer, bond);
         uint256 prize = alone ? bond / PRIZE_DIVISOR : 0;
-        _credit(h.players[h.side], prize);
+        _credit(_player(h, h.side), prize);
         _credit(BURNED, bond - prize);
     }
 
     // ------------------------------------------------------------------ views
 
+    function _player(KeptHearing storage h, uint8 side) private view returns (address) {
+        return side == 0 ? h.player0 : h.player1;
+    }
+
+    /// @dev Returns whether the sender has signed the verdict, and has not lost its bond for it.
+    function _isSigner(KeptHearing storage h, uint256 hearingId) private view returns (bool) {
+        address[] memory signers = _signers(h, hearingId);
+        for (uint256 i = 0; i < signers.length; ++i) {
+            if (signers[i] == msg.sender) return true;
+        }
+        return false;
+    }
+
     /// @dev Returns the loser of the spokesmen's trial, as bits. INVARIANT: the side that is not the accuser.
-    function _lost(Hearing storage h) private view returns (uint8) {
+    function _lost(KeptHearing storage h) private view returns (uint8) {
         return uint8(1 << (1 - h.side));
     }
 }

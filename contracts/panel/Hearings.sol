@@ -6,10 +6,11 @@ import {Timed} from "../Timed.sol";
 import {Encodings} from "../commit/Encodings.sol";
 import {Dispute, ICourt} from "../interfaces/ICourt.sol";
 import {IJobs} from "../interfaces/IJobs.sol";
-import {Hearing, HearingPhase, IPanel, Submission} from "../interfaces/IPanel.sol";
+import {HearingPhase, IPanel, Submission} from "../interfaces/IPanel.sol";
 import {IReferee, Reason} from "../interfaces/IReferee.sol";
 import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
 import {Rules} from "../interfaces/JobTypes.sol";
+import {KeptHearing} from "./KeptHearings.sol";
 
 /// @title Hearings
 /// @notice The hearings: how a move begins, how a trial begins, and how a match ends.
@@ -22,7 +23,7 @@ abstract contract Hearings is Escrow, IPanel, Timed {
     ICourt public immutable COURT;
     IVerifierRegistry public immutable REGISTRY;
 
-    mapping(uint256 hearingId => Hearing) internal _hearings;
+    mapping(uint256 hearingId => KeptHearing) internal _hearings;
 
     // ------------------------------------------------------------------ constructor
 
@@ -37,7 +38,7 @@ abstract contract Hearings is Escrow, IPanel, Timed {
     function _begin(uint256 hearingId, Submission calldata submission, HearingPhase want)
         internal
         view
-        returns (Hearing storage h)
+        returns (KeptHearing storage h)
     {
         h = _hearings[hearingId];
         if (h.phase != want) revert WrongHearingPhase(hearingId, h.phase, want);
@@ -62,7 +63,7 @@ abstract contract Hearings is Escrow, IPanel, Timed {
 
     /// @dev Opens a trial between the spokesmen. Both sides have the job's clock, in full for each trial.
     function _try(
-        Hearing storage h,
+        KeptHearing storage h,
         uint256 hearingId,
         uint32 clock,
         Submission calldata submission,
@@ -73,13 +74,13 @@ abstract contract Hearings is Escrow, IPanel, Timed {
     }
 
     /// @dev Returns the id of the next trial for the Court. NOTE: the last byte is the trial's number.
-    function _next(Hearing storage h, uint256 hearingId) internal returns (uint256) {
+    function _next(KeptHearing storage h, uint256 hearingId) internal returns (uint256) {
         return hearingId | ++h.trials;
     }
 
     /// @dev Ends the match. SAFETY: the state is final before the call.
     function _decideHearing(
-        Hearing storage h,
+        KeptHearing storage h,
         uint256 hearingId,
         uint8 losers,
         Reason reason,

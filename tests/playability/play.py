@@ -289,12 +289,8 @@ class Play:
             for entry in receipt["logs"]:
                 if entry["topics"][0] == topic:
                     number = decode([MATCH_TERMS], bytes.fromhex(entry["data"][2:]))[0][3]
-                    self.model.rename(
-                        max(self.model.matches, key=self._age), int(entry["topics"][1], 16), number
-                    )
-
-    def _age(self, match_id: int) -> int:
-        return self.model.matches[match_id].terms.number
+                    newest = next(reversed(self.model.matches))
+                    self.model.rename(newest, int(entry["topics"][1], 16), number)
 
     def _collect(self) -> None:
         for number, claim in enumerate(self.job.claims):

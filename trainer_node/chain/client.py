@@ -29,7 +29,7 @@ from .block import Block
 from .codec.availability import MAX_REQUESTS, Ledger
 from .codec.clock import Pauses
 from .codec.hearing import HearingInfo, hearing_view
-from .codec.job import MAX_CLAIMS, Group, JobView, job_view
+from .codec.job import MAX_CLAIMS, Claims, Group, JobView, job_view, with_events
 from .codec.match import History, MatchInfo, match_view
 from .codec.trial import TrialInfo, trial_view
 from .codec.watch import PoolInfo, WatcherInfo, pool_view, watcher_view
@@ -199,8 +199,9 @@ class Snapshot:
         """
         return self._read.recent(Query(self._contracts.jobs, (), CHANGES), since)
 
-    def job(self, job_id: int) -> JobView:
-        """Return a job with its trainers, claims and groups. Raises InvalidInput if there is no such job."""
+    def job(self, job_id: int, *, told: bool = True) -> JobView:
+        """Return a job with its trainers, claims and groups; ``told``: and with what only events say of its claims.
+        Raises InvalidInput if there is no such job."""
         # INVARIANT: one call reads all that must fit together. Two calls at one block number may see two states: the
         # block may be replaced between them, and anvil answers from the block that it has just mined.
         raw = self._read.view(self._contracts.jobs, "viewOf", job_id)
@@ -217,11 +218,15 @@ class Snapshot:
                     raise RpcUnavailable(f"job {job_id} changed while it was read; it is read again")
                 fees = {"base_fee": self.block.base_fee, "stake_gas": self.stake_gas}
                 found = job_view(job_id, phase, job, trainers, claims, groups, **fees)
-                self._jobs[job_id] = found
-                return found
+                self._jobs[job_id] = self._told(found) if told and found.claims else found
+                return self._jobs[job_id]
         raise InvalidInput(
             f"there is no job {job_id} at {self._client.deployment.jobs}; see `assay job list`"
         )
+
+    def _told(self, job: JobView) -> JobView:
+        with self._read.sensible(query := Query(self._contracts.jobs, (job.id,), Claims.names)):
+            return with_events(job, self._read.events(query, job))
 
     def _rest(self, job_id: int, view: str, shown: Sequence[Any], count: int) -> list[Any]:
         """Return all of a job's claims or groups, which begin with ``shown``."""

@@ -216,7 +216,7 @@ def list_jobs(
     snapshot = reader(settings).snapshot()
     table = Table("job", "phase", "reward", "stake", "steps", "claims", "groups", "open matches", box=None)
     count = snapshot.job_count()
-    jobs = [snapshot.job(number) for number in range(max(1, count - last + 1), count + 1)]
+    jobs = [snapshot.job(number, told=False) for number in range(max(1, count - last + 1), count + 1)]
     if as_json:
         show_json([job_row(job) for job in jobs])
         return

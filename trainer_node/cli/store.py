@@ -149,7 +149,7 @@ def _ask(settings: Settings, store: Store, database: Database | None) -> None:
     snapshot = reader(settings).snapshot()
     undone = Undone(database or Database(None), str(snapshot.contracts.referee.address))
     for job in going_on:
-        if job > snapshot.job_count() or is_over(snapshot, snapshot.job(job), undone):
+        if job > snapshot.job_count() or is_over(snapshot, snapshot.job(job, told=False), undone):
             store.holders.end(job)
 
 

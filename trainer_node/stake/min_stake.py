@@ -32,17 +32,17 @@ from ..errors import RpcCorrupt
 
 GAME_GAS = {
     "commitChallenge": 50_000,
-    "challenge": 530_000,
+    "challenge": 310_000,
     "reveal": 64_000,
     "descend": 93_000,
     "refine": 76_000,
     "openRecord": 375_000,
     "submit": 1_210_000,
-    "appeal": 1_250_000,
+    "appeal": 1_205_000,
     "proceed": 161_000,
-    "finalize": 65_000,
+    "finalize": 60_000,
     "collect": 69_000,
-    "withdraw": 31_000,
+    "withdraw": 36_000,
 }
 """Gas of the moves of a job, a match and a hearing."""
 

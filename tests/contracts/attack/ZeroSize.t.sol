@@ -108,7 +108,7 @@ contract ZeroSizeTest is Market {
         job = _claimed(who, roots);
         uint256 id = jobs.groupsOf(job)[0].matchId;
         MatchTerms memory d =
-            MatchTerms([roots[0], roots[1]], [honest, liar], CLOCK, referee.matchCount(), _terms(2).program);
+            MatchTerms([roots[0], roots[1]], [honest, liar], CLOCK, uint48(id), _terms(2).program);
         Exhibit memory e;
         (e.record0, e.record1, e.structure) = (_recordOf(_empty()), _lie(), _structure());
         referee.submit(id, d, Position([roots[0], roots[1]], [roots[0], roots[1]], 0), e);

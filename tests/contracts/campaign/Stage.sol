@@ -33,6 +33,7 @@ import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Group, StakedClaim} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
 import {Match, MatchTerms, Phase, Position} from "contracts/interfaces/IReferee.sol";
+import {MatchIds} from "contracts/match/MatchIds.sol";
 
 /// @title Stage
 /// @notice All contracts, and every move of a match, a hearing or a trial, made from the runs of the two spokesmen.
@@ -104,8 +105,8 @@ abstract contract Stage is Tiny {
             Group memory group = groups[side == 0 ? group0 : group1];
             (d.roots[side], d.players[side]) = (group.root, claims[group.members[group.spokesman]].owner);
         }
-        (d.clock, d.program, d.number) = (CLOCK, program(rounded[job]), referee.matchCount());
-        while (uint256(keccak256(abi.encode(jobs, job, d))) != id) --d.number;
+        (d.clock, d.program, d.number) = (CLOCK, program(rounded[job]), uint48(id));
+        eq(MatchIds.idOf(address(jobs), job, d), id, "the match that was opened");
         (_matchTerms[id], _positions[id]) = (d, Positions.opened(d));
         met.push(id);
     }

@@ -107,12 +107,19 @@ abstract contract Disputing is Base {
         matchId = groups[0].matchId;
         (matchTerms.roots, matchTerms.players) = ([groups[0].root, groups[1].root], [TRAINER, CHALLENGER]);
         (matchTerms.clock, matchTerms.number, matchTerms.program) =
-        (1 days, referee.matchCount(), Large.program(k));
+        (1 days, uint48(matchId), Large.program(k));
         here = Positions.opened(matchTerms);
         // Measures the opening by itself: the same call as a transaction of its own, not as a part of the challenge.
         // NOTE: it includes a base cost and calldata that a challenge does not pay, but not the storage of Jobs.
         vm.prank(address(jobs));
-        referee.open(job, matchTerms.roots, matchTerms.players, matchTerms.clock, matchTerms.program);
+        referee.open(
+            job,
+            matchTerms.roots,
+            matchTerms.players,
+            matchTerms.clock,
+            matchTerms.number + 1,
+            matchTerms.program
+        );
         sum = _used();
         challenged -= sum;
         _saved("open", sum);

@@ -82,7 +82,7 @@ contract CrookedReferee {
         reenter = true;
     }
 
-    function open(uint256 job, bytes32[2] calldata, address[2] calldata, uint32, Program calldata)
+    function open(uint256 job, bytes32[2] calldata, address[2] calldata, uint32, uint256, Program calldata)
         external
         returns (uint256)
     {

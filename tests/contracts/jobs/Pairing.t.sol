@@ -38,7 +38,6 @@ contract PairingTest is Market {
         jobs.finalize(job);
         Job memory j = jobs.jobOf(job);
         eq(j.acceptedRoot, root(7), "accepted root");
-        eq(j.acceptedLast, root(7), "accepted last checkpoint");
         inPhase(job, JobPhase.Accepted);
     }
 

@@ -236,7 +236,7 @@ contract PostTest is Market {
         eq(keccak256(abi.encode(jobs.jobOf(id).terms)), keccak256(abi.encode(t)), "terms");
         eq(
             keccak256(SSTORE2.read(jobs.fileOf(id))),
-            keccak256(abi.encode(t)),
+            keccak256(SSTORE2.read(jobs.fileOf(post(t)))),
             "what is written is one encoding"
         );
     }
@@ -247,10 +247,8 @@ contract PostTest is Market {
         eq(jobs.jobOf(5).posted, 0, "job");
     }
 
-    /// @dev The notary reads storage field by field: members beyond one word, short, long and empty strings.
+    /// @dev The notary reads storage field by field.
     function test_aJobIsShownAsItIsKept() public {
-        string[3] memory uris =
-            ["", "31 bytes are kept in their word", "http://a.name/that/is/longer/than/a/word/of/storage"];
         Terms memory t = terms(3);
         uint256 id = post(t);
         for (uint160 n = 1; n < 4; ++n) {
@@ -258,10 +256,9 @@ contract PostTest is Market {
             commit(id, person(n), 7);
         }
         for (uint160 n = 1; n < 4; ++n) {
-            Claim memory c = claim(7);
-            c.uri = uris[n - 1];
-            vm.prank(person(n));
-            jobs.reveal(id, c, 0, bytes32(uint256(7)));
+            yes(jobs.trainersOf(id)[n - 1].commitment != 0, "commitment");
+            reveal(id, person(n), 7);
+            yes(jobs.trainersOf(id)[n - 1].commitment == 0, "until it is opened");
         }
         Job memory job = jobs.jobOf(id);
         eq(keccak256(abi.encode(job.terms)), keccak256(abi.encode(t)), "terms");
@@ -273,15 +270,13 @@ contract PostTest is Market {
         for (uint256 i = 0; i < 3; ++i) {
             Trainer memory trainer = jobs.trainersOf(id)[i];
             yes(trainer.owner == person(uint160(i + 1)) && trainer.revealed, "trainer");
-            yes(trainer.commitment != 0, "commitment");
             StakedClaim memory kept = jobs.claimsOf(id)[i];
             yes(kept.owner == trainer.owner && kept.group == 0 && kept.slot && !kept.lost, "claim");
             yes(kept.stake == STAKE && !kept.collected, "its stake");
-            eq(keccak256(bytes(kept.uri)), keccak256(bytes(uris[i])), "uri");
             eq(jobs.groupsOf(id)[0].members[i], i, "member");
         }
         Group memory group = jobs.groupsOf(id)[0];
-        yes(group.root == root(7) && group.last == root(7) && group.matchId == 0, "group");
+        yes(group.root == root(7) && group.matchId == 0, "group");
         yes(group.spokesman == 0 && group.members.length == 3 && group.slots == 3, "its members");
         yes(group.deaths == 0 && group.until == 0 && group.atRisk == 3 * STAKE, "and what they risk");
         yes(job.claims == 3 && job.groups == 1 && job.founded == 0 && job.followers == 0, "more counts");
@@ -289,14 +284,9 @@ contract PostTest is Market {
         pass(PERIOD);
         finalize(id);
         job = jobs.jobOf(id);
-        yes(job.acceptedRoot == root(7) && job.acceptedLast == root(7), "accepted");
+        eq(job.acceptedRoot, root(7), "accepted");
         yes(job.ended == JobPhase.Accepted && job.logs == 0 && job.finder == address(0), "the rest");
         yes(jobs.claimsOf(id)[2].collected, "what is credited");
-    }
-
-    /// @dev Strings as the members have them: empty, in their own word, and in further words.
-    function _uri(uint256 i) private pure returns (string memory) {
-        return i % 3 == 0 ? "" : string(new bytes(i % 3 == 1 ? 31 : 32 + i));
     }
 
     /// @dev 130 claims are two pages and two more. Nine are of one root.
@@ -310,7 +300,6 @@ contract PostTest is Market {
         for (uint160 n = 1; n < 130; ++n) {
             uint256 output = n % 13 == 0 ? 1013 : 1000 + n;
             Claim memory c = claim(output);
-            c.uri = _uri(n);
             uint256 price = priceOf(id, output);
             vm.deal(person(n + 1), price);
             vm.prank(person(n + 1));
@@ -337,8 +326,6 @@ contract PostTest is Market {
             yes(claims[i].slot == (i == 0), "slot");
             uint256 output = i > 0 && i % 13 == 0 ? 1013 : 1000 + i;
             eq(groups[claims[i].group].root, root(output), "the root that it claims");
-            string memory uri = i == 0 ? "http://claim" : _uri(i);
-            eq(keccak256(bytes(claims[i].uri)), keccak256(bytes(uri)), "uri");
         }
         Group memory group = groupOf(id, 1013);
         eq(group.members.length, 9, "members over two words");

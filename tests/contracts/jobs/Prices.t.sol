@@ -132,11 +132,11 @@ contract PricesTest is Market {
     function test_noPriceOverflows() public {
         uint256 job = _withStake(2 ** 80);
         uint256 claims;
-        while (priceOf(job, 7) < 2 ** 96) {
+        while (priceOf(job, 7) < 2 ** 88) {
             _claimFor(job, address(uint160(0xF20000 + claims)), 7, priceOf(job, 7));
             ++claims;
         }
-        eq(claims, 15, "2^81 to 2^95");
+        eq(claims, 7, "2^81 to 2^87");
         uint256 price = priceOf(job, 7);
         commitChallenge(job, person(9), 7);
         vm.deal(person(9), price);
@@ -148,13 +148,13 @@ contract PricesTest is Market {
         vm.prank(person(9));
         vm.expectRevert(); // nor with more ether
         jobs.challenge{value: 2 ** 100}(job, c, bytes32(uint256(7)));
-        _counts(job, 0, 15);
-        eq(groupOf(job, 7).atRisk, 2 ** 96 - 2 ** 80, "one word holds them all");
+        _counts(job, 0, 7);
+        eq(groupOf(job, 7).atRisk, 2 ** 88 - 2 ** 80, "one word holds them all");
         pass(PERIOD);
         finalize(job);
         inPhase(job, JobPhase.Accepted);
-        eq(address(jobs).balance, REWARD + 2 ** 96 - 2 ** 80, "all is owed to somebody");
-        credited(address(uint160(0xF20000 + 14)), 2 ** 95, "the last");
+        eq(address(jobs).balance, REWARD + 2 ** 88 - 2 ** 80, "all is owed to somebody");
+        credited(address(uint160(0xF20000 + 6)), 2 ** 87, "the last");
     }
 
     /// @dev A job whose one trainer has claimed 7 with that stake.

@@ -5,6 +5,7 @@ import {Log} from "../Base.t.sol";
 import {Matches} from "../support/Matches.sol";
 import {Positions, Step} from "../support/Positions.sol";
 import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
+import {Descent} from "contracts/commit/Descents.sol";
 import {
     Evidence,
     Exhibit,
@@ -164,19 +165,48 @@ contract ShownMatchTest is Matches {
     function test_anIdIsOfOneJobsContractAndOneJob() public {
         uint256 id = open(_run0, _run1);
         MatchTerms memory d = matchTerms(id);
-        eq(uint256(keccak256(abi.encode(address(this), uint256(1), d))), id, "id");
-        uint256 other = referee.open(2, d.roots, d.players, d.clock, d.program);
-        d.number = 2;
-        eq(uint256(keccak256(abi.encode(address(this), uint256(2), d))), other, "of another job");
+        bytes32 hash = keccak256(abi.encode(address(this), uint256(1), d));
+        eq(uint48(id), d.number, "the number is the end of the id");
+        eq(id >> 48, uint256(hash) >> 48, "and the hash its beginning");
+        uint256 other = referee.open(2, d.roots, d.players, d.clock, d.number, d.program);
+        eq(other >> 48, uint256(keccak256(abi.encode(address(this), uint256(2), d))) >> 48, "of another job");
+    }
+
+    function test_aMatchIsOpenedOnce() public {
+        uint256 id = open(_run0, _run1);
+        MatchTerms memory d = matchTerms(id);
+        vm.expectRevert(abi.encodeWithSelector(IReferee.MatchExists.selector, id));
+        referee.open(1, d.roots, d.players, d.clock, d.number, d.program);
+        pass(CLOCK + 1);
+        referee.timeout(id);
+        vm.expectRevert(abi.encodeWithSelector(IReferee.MatchExists.selector, id));
+        referee.open(1, d.roots, d.players, d.clock, d.number, d.program);
+    }
+
+    /// @dev The number that a move shows is bound by the hash, in all of its bits.
+    function test_aNumberFitsIn48Bits() public {
+        bytes32[2] memory roots = [bytes32(uint256(1)), bytes32(uint256(2))];
+        uint256 limit = type(uint48).max;
+        uint256 id = referee.open(1, roots, [alice, bob], CLOCK, limit, _served);
+        eq(uint48(id), limit, "the last one");
+        vm.expectRevert(abi.encodeWithSelector(IReferee.MatchNumberTooLarge.selector, limit + 1, limit));
+        referee.open(1, roots, [alice, bob], CLOCK, limit + 1, _served);
+        id = open(_run0, _run1);
+        MatchTerms memory d = matchTerms(id);
+        d.number |= id & ~limit;
+        vm.expectPartialRevert(IReferee.AnotherMatch.selector);
+        referee.descend(
+            id, d, here(id), Descent(0, 0, new bytes32[](0), 0, new bytes32[](0)), 0, new bytes32[](0)
+        );
     }
 
     function test_aJobIdFitsIn56Bits() public {
         bytes32[2] memory roots = [bytes32(uint256(1)), bytes32(uint256(2))];
         uint256 limit = type(uint56).max;
-        uint256 id = referee.open(limit, roots, [alice, bob], CLOCK, _served);
+        uint256 id = referee.open(limit, roots, [alice, bob], CLOCK, 1, _served);
         eq(referee.getMatch(id).jobId, limit, "the last one");
         vm.expectRevert(abi.encodeWithSelector(IReferee.JobIdTooLarge.selector, limit + 1, limit));
-        referee.open(limit + 1, roots, [alice, bob], CLOCK, _served);
+        referee.open(limit + 1, roots, [alice, bob], CLOCK, 1, _served);
     }
 
     // ------------------------------------------------------------------ events

@@ -304,7 +304,7 @@ contract WalkTest is Matches {
     }
 
     function test_aMoveOfOneMatchFitsNoOther() public {
-        // The same roots and players, a moment later: the id differs.
+        // The same roots and players, with another number: the id differs.
         Run memory run0 = Runs.right();
         Run memory run1 = Runs.wrong(Fault(Kind.Output, 9, 4, 0, 1));
         uint256 first = open(run0, run1);
@@ -313,6 +313,5 @@ contract WalkTest is Matches {
         // On another branch of the chain the second could have been the first, with other roots: ids bind them.
         uint256 third = open(run1, run0);
         yes(third != first && third != second, "ids bind the sides");
-        eq(referee.matchCount(), 3, "matches");
     }
 }

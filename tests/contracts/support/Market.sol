@@ -47,8 +47,7 @@ abstract contract Market is Claimed {
         (, uint32 group0, uint32 group1) = jobs.pairOf(job, id);
         (d.roots[0], d.players[0]) = this.speaking(job, group0);
         (d.roots[1], d.players[1]) = this.speaking(job, group1);
-        (d.clock, d.program, d.number) = (CLOCK, jobs.jobOf(job).terms.program, referee.matchCount());
-        while (uint256(keccak256(abi.encode(jobs, job, d))) != id) --d.number;
+        (d.clock, d.program, d.number) = (CLOCK, jobs.jobOf(job).terms.program, uint48(id));
     }
 
     /// @dev Returns the root of a group, and its spokesman. NOTE: a call, so that its memory is freed.

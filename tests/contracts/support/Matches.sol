@@ -56,6 +56,7 @@ abstract contract Matches is Base {
     Reason internal reason;
     address[] internal deciders;
     uint256 internal decisions;
+    uint256 private _opened;
     mapping(uint256 id => MatchTerms) private _matchTerms;
     mapping(uint256 id => Position) private _positions;
 
@@ -96,8 +97,8 @@ abstract contract Matches is Base {
     }
 
     function open(bytes32 root0, bytes32 root1) internal returns (uint256 id) {
-        id = referee.open(1, [root0, root1], [alice, bob], CLOCK, _served);
-        _matchTerms[id] = MatchTerms([root0, root1], [alice, bob], CLOCK, referee.matchCount(), _served);
+        id = referee.open(1, [root0, root1], [alice, bob], CLOCK, ++_opened, _served);
+        _matchTerms[id] = MatchTerms([root0, root1], [alice, bob], CLOCK, _opened, _served);
         _positions[id] = Positions.opened(_matchTerms[id]);
     }
 

@@ -23,7 +23,7 @@ from referee_py.trial.calldata import position_hash as trial_position_hash
 from referee_py.walk.refusals import Refusal
 from tests.model.chain_model import ChainModel
 from tests.model.escrow import Escrow
-from tests.model.jobs import Group, Job, Match
+from tests.model.jobs import Group, Job, Match, Trainer
 from tests.model.panel import Hearing, Trial
 from tests.model.registry import Registry
 from tests.model.timekeeper import Timekeeper
@@ -189,8 +189,8 @@ class Cohort:
         for number, answer in zip(new, answers, strict=True):
             *_, groups = self.chain.jobs.decode("viewOf", answer)
             first, second = self.model.matches[number].groups
-            assert groups[first][2] == groups[second][2] != 0, "Python opened a match, the chain did not"
-            match_id = groups[first][2]
+            assert groups[first][1] == groups[second][1] != 0, "Python opened a match, the chain did not"
+            match_id = groups[first][1]
             self.model.rename(number, match_id, opened[match_id])
 
     def _opened(self) -> dict[int, int]:
@@ -329,7 +329,7 @@ def job_fields(job: Job) -> tuple[object, ...]:
         *(job.client.lower(), job.posted, job.reward, job.commit_end, job.reveal_end, job.challenge_end),
         *(job.ended, committed, sum(t.revealed for t in job.trainers), job.reclaim_end, job.open_matches),
         *(0 if job.waiting is None else job.waiting + 1, job.founded, job.followers, job.reopened),
-        *((accepted.root, accepted.last) if accepted else (bytes(32), bytes(32))),
+        accepted.root if accepted else bytes(32),
         *(job.logs, job.finder.lower() if job.finder is not None else "0x" + "00" * 20),
         job.unrevealed,
         *(len(job.claims), len(job.groups)),
@@ -339,12 +339,20 @@ def job_fields(job: Job) -> tuple[object, ...]:
 def rows(job: Job) -> tuple[tuple[object, ...], ...]:
     """Return the slot holders, claims and groups as the contract does."""
     return (
-        tuple((t.owner.lower(), t.revealed, t.stake, t.commitment) for t in job.trainers),
-        tuple(
-            (c.owner.lower(), c.stake, c.group, c.slot, c.lost, c.collected, "http://party")
-            for c in job.claims
-        ),
+        tuple(_slot(job, trainer) for trainer in job.trainers),
+        tuple((c.owner.lower(), c.stake, c.group, c.slot, c.lost, c.collected) for c in job.claims),
         tuple(_row(job, group) for group in job.groups),
+    )
+
+
+def _slot(job: Job, trainer: Trainer) -> tuple[object, ...]:
+    """Return a slot holder, with the stake of its claim once it has revealed one."""
+    own = next((c for c in job.claims if c.slot and c.owner == trainer.owner), None)
+    return (
+        trainer.owner.lower(),
+        trainer.revealed,
+        trainer.stake if own is None else own.stake,
+        trainer.commitment if own is None else bytes(32),
     )
 
 
@@ -355,7 +363,7 @@ def _row(job: Job, group: Group) -> tuple[object, ...]:
         sum(claim.stake for claim in claims if not claim.lost),
     )
     return (
-        *(group.root, group.last, group.match_id, group.spokesman, slots, group.deaths),
+        *(group.root, group.match_id, group.spokesman, slots, group.deaths),
         *(group.until, group.refutable_until, at_risk),
         0 if group.refutes is None else group.refutes + 1,
         tuple(group.members),

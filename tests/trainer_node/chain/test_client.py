@@ -225,7 +225,7 @@ def test_a_job_is_read_in_one_call(town: Town, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(endpoint, "request", listen)
     job = snapshot.job(job_id)
     assert len(job.claims) == len(job.groups) == 2
-    assert asked == ["eth_call"]
+    assert asked == ["eth_call", "eth_getLogs"], "the view, and what only events say of its claims"
     asked.clear()
     snapshot.match(job, job.match_ids()[0])
     assert asked == ["eth_call", "eth_getLogs"], "the state, and the events that tell what it is the hash of"

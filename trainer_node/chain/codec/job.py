@@ -6,7 +6,7 @@ The ABI decoder checks widths. This module checks the rest: lengths, the protoco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from referee_py.commit.structs import hints_of
@@ -14,9 +14,10 @@ from referee_py.jobs import JobPhase, Rules, claim_price, fee_at
 from referee_py.program.terms import Terms
 
 from ...errors import RpcCorrupt
+from ..events import Event
 from ..fees import next_base_fee
 from ..outbox import Value
-from .base import Calls, Made, View, known
+from .base import Calls, Fold, Made, View, known
 
 MAX_SLOTS = 16
 MAX_CLAIMS = 1 << 16
@@ -24,11 +25,13 @@ MAX_CLAIMS = 1 << 16
 MAX_STRIDES = 8
 NEVER = 1 << 64
 MAX_VERIFIERS = 255
+EMPTY = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """A slot holder. ``commitment`` is zero until it commits; ``stake`` is the wei that the slot took."""
+    """A slot holder. ``commitment`` is zero until it commits, and again once it has ``revealed``; ``stake`` is the wei
+    that the slot took, or its claim."""
 
     owner: str
     revealed: bool
@@ -38,7 +41,7 @@ class Trainer:
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """A staked claim; ``index`` is its number in the job."""
+    """A staked claim; ``index`` is its number in the job. ``uri``: where its author serves; empty without events."""
 
     index: int
     owner: str
@@ -53,7 +56,7 @@ class ClaimView:
 @dataclass(frozen=True, slots=True)
 class Group:
     """All claims of one root, or a refutation of group ``refutes``. ``match_id`` is zero while the group is in no
-    match; ``members`` are claim numbers.
+    match; ``members`` are claim numbers; ``last`` is the last checkpoint of the run, zero if no event was read.
 
     ``deaths``: how often all its members had lost; the root of a dead group can be claimed again until ``until``.
     ``refutable_until``: in Closing, until then the root can be refuted, because a refutation of it has lost.
@@ -263,10 +266,10 @@ _POST = Calls[JobTerms]("Jobs", {}, JobTerms)
 _JOB = View(
     *(JobView, "Jobs", "viewOf", "job"),
     beside=" ".join(hints_of(JobTerms))
-    + " id phase waiting finder trainers claims groups base_fee stake_gas",
+    + " id phase waiting finder trainers claims groups base_fee stake_gas accepted_last",
 )
-_CLAIM = View(ClaimView, "Jobs", "viewOf", "claims", beside="index")
-_GROUP = View(Group, "Jobs", "viewOf", "groups", beside="index refutes")
+_CLAIM = View(ClaimView, "Jobs", "viewOf", "claims", beside="index uri")
+_GROUP = View(Group, "Jobs", "viewOf", "groups", beside="index refutes last")
 
 
 def job_view(
@@ -287,15 +290,17 @@ def job_view(
     if (len(claims), len(groups)) != (raw.claims, raw.groups):
         raise RpcCorrupt(f"job {job_id} has {raw.claims} claims of {raw.groups} roots, but not all are shown")
     of = f"job {job_id}"
-    job_claims = tuple(_CLAIM.read(of, claim, index=i) for i, claim in enumerate(claims))
+    job_claims = tuple(_CLAIM.read(of, claim, index=i, uri="") for i, claim in enumerate(claims))
     job_groups = tuple(
-        _GROUP.read(of, group, index=i, refutes=group.refutes - 1 if group.refutes else None)
+        _GROUP.read(of, group, index=i, last=EMPTY, refutes=group.refutes - 1 if group.refutes else None)
         for i, group in enumerate(groups)
     )
     if any(c.group >= len(job_groups) for c in job_claims):
         raise RpcCorrupt(f"job {job_id} has a claim of a group that does not exist")
     if any(member >= len(job_claims) for g in job_groups for member in g.members):
         raise RpcCorrupt(f"job {job_id} has a group with a member that does not exist")
+    if any(not g.members for g in job_groups):
+        raise RpcCorrupt(f"job {job_id} has a group without members")
     if any(g.refutes is not None and g.refutes >= g.index for g in job_groups):
         raise RpcCorrupt(f"job {job_id} has a refutation of a group that did not exist before it")
     posted = known(JobTerms, terms, of)
@@ -315,6 +320,43 @@ def job_view(
         groups=job_groups,
         base_fee=base_fee,
         stake_gas=stake_gas,
+        accepted_last=EMPTY,
+    )
+
+
+@dataclass
+class Claims(Fold, contract="Jobs"):
+    """Claims of a job by their events. The contract keeps neither URIs nor last checkpoints."""
+
+    claims: list[tuple[int, str, int, int]] = field(default_factory=list)
+    """Number, owner in lower case, stake and group of each."""
+    uris: list[str] = field(default_factory=list)
+    lasts: list[bytes] = field(default_factory=list)
+
+    def on_claimed(self, owner: str, claim: int, group: int, last: bytes, stake: int, uri: str) -> None:
+        self.claims.append((claim, owner.lower(), stake, group))
+        self.uris.append(uri)
+        self.lasts.append(last)
+
+
+def with_events(job: JobView, events: Iterable[Event]) -> JobView:
+    """Return a job with what the events of its claims say. Raises RpcCorrupt unless they are of the claims in the view.
+
+    NOTE: a refutation that keeps the last checkpoint of the root that it refutes says zero.
+    """
+    told = Claims.of(events)
+    if told.claims != [(c.index, c.owner.lower(), c.stake, c.group) for c in job.claims]:
+        raise RpcCorrupt(f"the endpoint has not all events of job {job.id}; use one with complete logs")
+    lasts: list[bytes] = []
+    for group in job.groups:
+        last = told.lasts[group.members[0]]
+        lasts.append(lasts[group.refutes] if last == EMPTY and group.refutes is not None else last)
+    accepted = job.waiting if job.phase is JobPhase.ACCEPTED else None
+    return replace(
+        job,
+        claims=tuple(replace(claim, uri=told.uris[claim.index]) for claim in job.claims),
+        groups=tuple(replace(group, last=lasts[group.index]) for group in job.groups),
+        accepted_last=EMPTY if accepted is None else lasts[accepted],
     )
 
 
