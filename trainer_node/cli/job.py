@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -143,7 +142,8 @@ def post(
     """
     from eth_utils.address import is_checksum_address
 
-    from ..client.posting import Offer, default_periods, left_by_default, post_job
+    from ..client.default_nodes import Market, answers
+    from ..client.posting import Offer, default_periods, post_job
     from ..local.bundle import Bundle
     from ..storage.store import Store
 
@@ -191,14 +191,17 @@ def post(
         bounty=ether(watch),
         bounty_shares=watch_shares,
     )
-    reasons, room_s = left_by_default(offer, content.terms, snapshot.stake_gas, settings)
-    for reason in reasons:
-        out.print(f"challengers with default settings leave this job to others: {reason}", soft_wrap=True)
-    if not reasons and room_s < math.inf:
-        words = (
-            f"if computing for one dispute takes them {room_s:.0f} s at most (a larger --stake allows more)"
-        )
-        out.print(f"challengers with default settings take this job {words}", soft_wrap=True)
+    market = Market(snapshot.block.base_fee, snapshot.stake_gas, snapshot.commit_age())
+    for answer in answers(offer, content.terms, market, settings):
+        who = f"challengers with default settings and --check {answer.check}"
+        for reason in answer.reasons:
+            out.print(f"{who} leave this job to others: {reason}", soft_wrap=True)
+        if not answer.reasons:
+            words = (
+                "take this job if a step with its commitment, a trial, and an operator on the processor take them "
+                f"{answer.most_s:.2g} s each at most (a larger --stake allows more)"
+            )
+            out.print(f"{who} {words}", soft_wrap=True)
     store = Store(settings.data_dir / "artifacts", max_bytes=settings.limits.artifact_bytes)
     with sender(settings) as transactions:
         number, receipt = post_job(client, transactions, store, content, offer, uri)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from referee_py.commit.structs import hints_of
 from referee_py.errors import InvalidInput
-from referee_py.jobs import Rules, fee_at
+from referee_py.jobs import Rules
 from referee_py.program.terms import Terms
 
 from ..chain import ChainClient, Receipt, TransactionManager
@@ -17,15 +17,11 @@ from ..chain.outbox import Call
 from ..errors import RpcCorrupt
 from ..local.bundle import Bundle
 from ..network.uri import check_uri
-from ..reason import Reason
-from ..run.cost_estimate import CostEstimate
 from ..run.package import check_size, package_names
-from ..run.trial_cost import NO_TRIAL
-from ..settings.sections import DAY_S, Fees, Policy
-from ..settings.settings import LOCAL_CHAINS, Settings
-from ..stake.admission import APPEALS, CLOCK, VERDICTS, Duty, Means
-from ..stake.funds import quarrel_about
-from ..stake.occupation import POSTED_S, SAMPLER_STAKES, least_prize, room_s, too_cheap, too_much_kept
+from ..settings.sections import DAY_S
+from ..settings.settings import LOCAL_CHAINS
+from ..stake.admission import APPEALS, CLOCK, VERDICTS
+from ..stake.occupation import POSTED_S
 from ..storage.store import Store
 
 
@@ -80,32 +76,6 @@ class Offer:
     def rules(self) -> Rules:
         votes = (self.threshold or len(self.verifiers) // 2 + 1) if self.verifiers else 0
         return Rules(votes, self.verdict_period, self.appeal_period, self.clock)
-
-
-def left_by_default(
-    offer: Offer, terms: Terms, stake_gas: int, settings: Settings
-) -> tuple[list[Reason], float]:
-    """Return why samplers with default settings on this chain stake on no job of these terms, on however fast a
-    machine; and if there is no reason, the seconds of computing for a dispute from which on they do not.
-
-    ``stake_gas``: see `JobView.stake_gas`. ``settings``: the client's, for the chain and the time between its blocks.
-    """
-    node = settings.model_copy(update={"policy": Policy(), "fees": Fees()})
-    means = Means(node.latency_s, node.mined_s, 1)
-    duty = Duty.under(terms, offer.rules, CostEstimate(0.0, 0.0, NO_TRIAL), SAMPLER_STAKES)
-    pays, max_fee = least_prize(stake_of(offer, stake_gas, 0)), node.fees.max_fee
-    dearest = stake_of(offer, stake_gas, max_fee)
-    kept = duty.stakes * quarrel_about(dearest, stake_gas, max_fee, verifiers=offer.rules.has_verifiers)
-    reasons = (
-        too_cheap(duty, means, pays, node.node_price),
-        too_much_kept(kept, pays, node.max_reserve_prizes),
-    )
-    return [reason for reason in reasons if reason is not None], room_s(duty, means, pays, node.node_price)
-
-
-def stake_of(offer: Offer, stake_gas: int, base_fee: int) -> int:
-    """Return the wei that a slot of the job takes in a block with this base fee; as `JobView.stake_at`."""
-    return max(offer.stake, stake_gas * fee_at(base_fee, offer.low_fee, offer.high_fee))
 
 
 def post_job(

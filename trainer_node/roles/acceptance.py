@@ -48,7 +48,14 @@ from ..stake.deterrence import deterrence, useless
 from ..stake.funds import kept_to_watch, offer, quarrel, too_little, too_poor, unpaid
 from ..stake.judge import LEFT, NOT_KNOWN, JobJudge, Reasons, first
 from ..stake.min_stake import TRIAL_MOVES
-from ..stake.occupation import WHOLE_STAKES, least_prize, stakes_paid, too_cheap, too_much_kept
+from ..stake.occupation import (
+    WHOLE_STAKES,
+    dearest_beside,
+    least_prize,
+    stakes_paid,
+    too_cheap,
+    too_much_kept,
+)
 from ..stake.policy import crowded, too_dear, too_long, too_much, too_uncertain, underpaid, unwanted
 
 SLOT_MOVES = 2
@@ -64,11 +71,10 @@ def never(
     commit_age: int = 0,
     *,
     held: int = 0,
-    new: int = 1,
 ) -> Reasons:
     """Yield why we could not stake on a job at any moment: the operator's policy, its bounds, its periods, its prices;
-    and once it is measured (``estimate``), its clocks. ``commit_age``: see `too_late`. ``held``, ``new``: our stakes in
-    it, and those to be given. Wei and seconds.
+    and once it is measured (``estimate``), its clocks. ``commit_age``: see `too_late`. ``held``: our stakes in
+    it. Wei and seconds.
 
     NOTE: what else keeps us from a stake may pass: what else we have at stake, the time that is left, the account, the
     disk, the memory. A price of gas may pass, too; then the job is looked at again.
@@ -81,10 +87,10 @@ def never(
     if estimate is not None:
         yield too_slow(job, estimate, settings.latency_s, commit_age, settings.mined_s)
     # NOTE: who only watches or defends stakes nothing.
-    stakes = stakes_paid(job, settings.check, held, new)
+    stakes = stakes_paid(settings.check, held)
     if stakes and settings.mode is Mode.CHALLENGE:
-        pays, kept = least_prize(job.stake_at(0)), stakes * quarrel(job, settings.fees.max_fee)
-        yield too_much_kept(kept, pays, settings.max_reserve_prizes)
+        pays = least_prize(job.stake_at(0))
+        yield too_much_kept(quarrel(job, settings.fees.max_fee), pays, settings.max_reserve_prizes)
         if estimate is not None:
             duty = Duty.of(job, estimate, stakes)
             yield too_cheap(duty, Means.of(settings), pays, settings.node_price)
@@ -101,6 +107,11 @@ class Acceptance(JobJudge):
         """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last;
         ``part``: it is for a refutation, which needs one interval and not the disk space of a whole run."""
         return self.takes(job.id, self.claim(job, price, beside, part))
+
+    def dearest_beside(self, job: JobView) -> float:
+        """Return the most wei for a refutation beside a living one (`occupation.dearest_beside`)."""
+        settings, pays = self._settings, least_prize(job.stake_at(0))
+        return dearest_beside(quarrel(job, settings.fees.max_fee), pays, settings.max_reserve_prizes)
 
     def whole_after_s(self, job: JobView, now: int, *, wanted: bool) -> float:
         """Return the seconds that others take before the whole run of a job that is begun now; infinite if it is not
@@ -151,7 +162,12 @@ class Acceptance(JobJudge):
         yield unpaid(job, settings.fees.expected_fee, max_fee)
         # NOTE: nobody need lie in the job. What is paid for the node is a share of the bounty, as long as no more
         # watchers come than it has shares: how many there are may change while we train.
-        pays, who = share_of(pool.amount, pool.shares, pool.shares), "a watcher gets"
+        # SAFETY: the bounty stays with its author where nobody reveals, and a trainer loses its stake by that.
+        bounty, who = (
+            share_of(pool.amount, pool.shares, pool.shares),
+            "a watcher gets, or a silent trainer loses,",
+        )
+        pays = min(bounty, job.stake_at(0))
         yield too_much_kept(kept_to_watch(job, max_fee), pays, settings.max_reserve_prizes, who)
         estimate, ready_in_s = self._runner.prepare(job), self._runner.ready_in_s(job)
         if estimate is None or ready_in_s is None:
@@ -185,9 +201,9 @@ class Acceptance(JobJudge):
 
     def _never(self, job: JobView) -> Reason | None:
         held = self._held(job)
-        estimate = None if first(never(job, self._settings, held=held, new=0)) else self._runner.measured(job)
+        estimate = None if first(never(job, self._settings, held=held)) else self._runner.measured(job)
         commit_age = 0 if estimate is None else self._commit_age
-        return first(never(job, self._settings, estimate, commit_age, held=held, new=0))
+        return first(never(job, self._settings, estimate, commit_age, held=held))
 
     def _held(self, job: JobView) -> int:
         """Return the stakes of ours that a block shows in a job."""
@@ -235,13 +251,13 @@ class Acceptance(JobJudge):
         mine = [] if me is None else [claim.stake for claim in job.stakes_of(me) if not claim.lost]
         yield crowded(job, self._node.reserve.jobs(), settings.policy)
         yield too_dear(sum(mine) + price, settings.max_stake)
-        held, new = self._held(job), beside + 1
-        yield from never(job, settings, held=held, new=new)
+        held = self._held(job)
+        yield from never(job, settings, held=held)
         estimate, disputes = self._runner.prepare(job), len(mine) + beside + 1
         if estimate is None:
             yield NOT_KNOWN
             return
-        yield from never(job, settings, estimate, self._commit_age, held=held, new=new)
+        yield from never(job, settings, estimate, self._commit_age, held=held)
         yield self._node.duties.refuses(job, estimate, disputes)
         yield too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
         yield self._runner.too_full(job.id, part=part, stakes=beside + 1)

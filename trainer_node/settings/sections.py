@@ -79,7 +79,7 @@ class Policy(BaseModel):
     proportion for a part of it; 0 asks for nothing, -1 is 0 on a development chain, 0.5 elsewhere."""
     max_reserve_prizes: int = Field(default=-1, ge=-1, le=10**9)
     """For a challenger: the most ether that a stake may keep in reserve, in least prizes of its job; 0 means no limit,
-    -1 is 0 on a development chain, 300 elsewhere."""
+    -1 is 0 on a development chain, 150 elsewhere."""
 
     @property
     def min_reward(self) -> int:

@@ -50,13 +50,15 @@ from .sections import DAY_S, Address, Fees, Keep, Limits, Policy
 
 DEFAULT_FILE = Path("assay.toml")
 MAIN_CHAIN_BLOCK_S = 12.0
+PUBLIC_CONFIRMATIONS = 3
+"""Blocks on top of one that counts, by default, except on development chains."""
 OLD_BLOCKS, OLD_S = 20, 120.0
 """Time without a new block after which a chain's view is old: so many blocks, and so many seconds at least."""
 MAX_ENDPOINTS = 16
 LOCAL_CHAINS = frozenset({1337, 31337})
 """Development chains: one node, no reorganisations, blocks only with transactions."""
 
-NODE_PRICE_ETH, RESERVE_PRIZES = 0.5, 300
+NODE_PRICE_ETH, RESERVE_PRIZES = 0.5, 150
 """Defaults of `policy.node_price_eth` and `policy.max_reserve_prizes`, except on development chains."""
 
 _FILE_VARIABLE = "ASSAY_CONFIG"
@@ -182,7 +184,7 @@ class Settings(BaseSettings):
     def _resolve(cls, values: Any) -> Any:
         if isinstance(values, dict) and str(values.get("confirmations", -1)) == "-1":
             local = str(values.get("chain_id", 31337)) in {str(chain) for chain in LOCAL_CHAINS}
-            values = {**values, "confirmations": 0 if local else 3}
+            values = {**values, "confirmations": 0 if local else PUBLIC_CONFIRMATIONS}
         return values
 
     @field_validator("evaluator")
@@ -219,6 +221,16 @@ class Settings(BaseSettings):
                 f'evaluator = "{self.evaluator}" runs on the processor; set it to "torch", or device = "cpu"'
             )
         return self
+
+    def of_others(self, check: str) -> Settings:
+        """Return the settings of a challenger that has chosen nothing but what it checks, on the same chain."""
+        return Settings.model_construct(
+            chain_id=self.chain_id,
+            block_s=self.block_s,
+            confirmations=0 if self.chain_id in LOCAL_CHAINS else PUBLIC_CONFIRMATIONS,
+            mode=Mode.CHALLENGE,
+            check=check,
+        )
 
     @property
     def keystore_path(self) -> Path:

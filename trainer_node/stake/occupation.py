@@ -4,7 +4,7 @@ All our stakes must fit together in time (`admission`) and ether (`funds`), firs
 refute keeps time and ether from other stakes until its job has ended, and its author may have posted that job for it.
 
     TIME    `policy.node_price_eth` * the share of the node that is occupied <= what the other side surely loses
-    ETHER   what is kept in reserve <= `policy.max_reserve_prizes` * what the other side surely loses
+    ETHER   what a stake keeps in reserve <= `policy.max_reserve_prizes` * what the other side surely loses
 
 The share is what is taken from a job with three quarters of the periods with which `assay job post` posts on public
 chains (`free_s`). A job takes from that in two ways: what it asks of us counts in every other job's limits, and its own
@@ -17,18 +17,19 @@ INVARIANT: a job whose limits leave `free_s` is refused by `too_much_at_once` on
     Either the limit that is too short is its own, or that of a job whose share says by how much it is shorter. Shares
     add up, because what is asked at once of several jobs is no more than the sum of what each asks.
 
-SAFETY: it is asked before a check or a run is begun and before a stake is given, never later: what is staked is
-defended. All of it follows from the job's terms, our settings and what was measured (which only gets less), and not
-from the price of gas. So what was accepted before a run is accepted before its stake.
+SAFETY: it is asked before a check or a run is begun and before the first stake is given, never later: what is staked is
+defended, and each further lie in a job with a stake of ours is refuted. All of it follows from the job's terms, our
+settings and what was measured (which only gets less), and not from the price of gas. So what was accepted before a run
+is accepted before its stake.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from referee_py.params import PRIZE_DIVISOR
 
-from ..chain import JobView
 from ..reason import Reason
 from ..run.cost_estimate import MARGIN
 from ..settings.sections import DAY_S
@@ -41,6 +42,8 @@ LATE = 4
 WHOLE_STAKES, SAMPLER_STAKES = 1, 2
 """Most stakes of ours for one loss of the other side. A sampler may refute a root that another refutation overtakes in
 the same block, and claim the right root afterwards."""
+_FIELDS = {CLOCK: "clock", VERDICTS: "verdict_period", APPEALS: "appeal_period"}
+"""The limits as a duty has them."""
 MILLION = 10**6
 """Parts of a share, rounded up, so that a price of many digits keeps them."""
 
@@ -95,14 +98,30 @@ def too_cheap(duty: Duty, means: Means, pays: int, price: int, who: str = "a lia
     limit, free = duty.limits.get(name, 0), free_s(name)
     asked = asked_at_once((duty,), means)[name]
     takes_s = MARGIN * (asked.seconds + asked.part * POSTED_S[name] + duty.seen_s(name, means))
-    short = name in duty.limits and limit < POSTED_S[name]
-    remedy = f"a {name} of {POSTED_S[name]} s, or larger stakes" if short else "larger stakes"
+    remedy = _remedy(duty, name, means, pays, price)
     return TooCheap(duty.stakes, by_limit[name], name, limit, takes_s, free, who, pays, asks, remedy)
+
+
+def _remedy(duty: Duty, name: str, means: Means, pays: int, price: int) -> str:
+    """Return what makes a limit payable, or would for a node that counts blocks at once; larger stakes always do."""
+
+    def payable(duty: Duty, means: Means) -> bool:
+        return price * shares(duty, means)[name] <= pays
+
+    longer = replace(duty, **{_FIELDS[name]: max(POSTED_S[name], duty.limits.get(name, 0))})
+    prompt = replace(means, latency_s=means.mined_s)
+    if name in duty.limits and duty.limits[name] < POSTED_S[name]:
+        if payable(longer, means):
+            return f"a {name} of {POSTED_S[name]} s, or larger stakes"
+    elif payable(duty, prompt):
+        late = f"moves are seen {means.latency_s - means.mined_s:.0f} s late"
+        return f"larger stakes, or fewer confirmations and an earlier finality here ({late})"
+    return "larger stakes"
 
 
 class TooMuchKept(Reason):
     text = (
-        "stakes there may keep {kept} wei in reserve if gas costs fees.max_fee_gwei, and {who} {pays}; "
+        "a stake there may keep {kept} wei in reserve if gas costs fees.max_fee_gwei, and {who} {pays}; "
         "policy.max_reserve_prizes allows {most} times as much: a lower high_fee or larger stakes, or a lower "
         "fees.max_fee_gwei"
     )
@@ -113,30 +132,29 @@ class TooMuchKept(Reason):
 
 
 def too_much_kept(kept: int, pays: int, most: int, who: str = "a liar loses") -> TooMuchKept | None:
-    """Return why not to stake in a job, or None: our stakes would keep more in reserve than ``most`` times what
+    """Return why not to stake in a job, or None: a stake of ours would keep more in reserve than ``most`` times what
     ``who`` at least, ``pays``. In wei; 0 for no limit."""
     return TooMuchKept(kept, who, pays, most) if most and kept > most * pays else None
 
 
-def room_s(duty: Duty, means: Means, pays: int, price: int) -> float:
-    """Return the seconds of computing for a dispute that ``pays`` wei are enough for; negative if it pays not even for
-    the moves. ``duty``: without any computing, of the most stakes."""
-    if pays >= price:
-        return float("inf")
-    by_limit = shares(duty, means)
-    return min((pays / price - share) * free_s(name) for name, share in by_limit.items()) / (
-        MARGIN * duty.stakes
-    )
+def dearest_beside(kept: int, pays: int, most: int) -> float:
+    """Return the most wei that we stake on a refutation while another one of the root lives: with what it keeps in
+    reserve, ``most`` times what a liar loses at least; no limit if ``most`` is 0.
 
-
-def stakes_paid(job: JobView, check: str, held: int, new: int) -> int:
-    """Return how many stakes of ours one loss of the other side has to pay for, if we have ``held`` in the job and give
-    ``new`` ones: 0 if nothing has to be paid for any more. ``check``: the setting.
-
-    NOTE: each further stake of ours meets one more that the other side loses. Not so where a trainer can end the job
-    for one stake, whatever is open (docs/rounding-logs.md): there all of ours count.
+    SAFETY: living refutations of the liar's ally double the price each, and come back. Who waits loses nothing: the
+    root is not accepted before all of them have lost, and then half of each is burned, and the root can be refuted for
+    a whole period (docs/protocol.md, section 6), at a price that is paid for.
     """
-    first = WHOLE_STAKES if check == "all" else SAMPLER_STAKES
-    if job.program.arithmetic.follows_logs:
-        return max(first, held + new)
-    return 0 if held else first
+    return most * pays - kept if most else math.inf
+
+
+def stakes_paid(check: str, held: int) -> int:
+    """Return how many stakes of ours one loss of the other side has to pay for, if we have ``held`` in the job: 0 if
+    nothing has to be paid for any more. ``check``: the setting.
+
+    SAFETY: it is asked once, at the first stake, in every mode, also for several lies at once. Who stops at the k-th
+    lie has defended the job against all before it for nothing.
+    NOTE: each further stake of ours meets one more that the other side loses. Not so where a trainer can end the job
+    for one stake, whatever is open (docs/rounding-logs.md): there one loss may stand for all of ours.
+    """
+    return 0 if held else WHOLE_STAKES if check == "all" else SAMPLER_STAKES

@@ -34,18 +34,20 @@ def test_on_a_public_chain_periods_are_long_and_what_nodes_ask_is_told(
 
     code, output, errors = assay(*post)
     assert code == 0, errors
-    assert "challengers with default settings take this job if computing for one dispute takes them" in output
-    assert "left" not in output
+    assert "default settings and --check all take this job if a step with its commitment" in output
+    assert "default settings and --check share leave this job to others: a lie may win" in output
+    assert output.count("leave this job") == 1
     shown = " ".join(assay("job", "show", "1")[1].split())
     assert "86400 s a side" in shown
 
     assert assay("verifier", "register", "--bond", "1")[0] == 0
     code, output, errors = assay(*post[:-1], "--clock", "7200", "--high-fee", "1000gwei")
     assert code == 0, errors
-    assert output.count("challengers with default settings leave this job to others") == 2
+    assert output.count("--check all leave this job to others") == 2
+    assert output.count("--check share leave this job to others") == 3
     assert "its clock has 7200 s" in output
     assert "policy.max_reserve_prizes" in output
 
     code, output, errors = assay(*post, "--clock", "7200", "--stake", "2")
     assert code == 0, errors
-    assert "challengers" not in output, "two ether pay for all of a node"
+    assert "leave this job" not in output, "two ether pay for all of a node, and a sample protects the reward"

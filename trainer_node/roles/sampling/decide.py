@@ -2,11 +2,12 @@
 
 INVARIANT: nobody else's act is taken for its own. It waits while another refutation of the root lives, because a lost
 one opens a period for the next (docs/protocol.md, section 6); and it does not wait where that could make the next one
-too dear.
+too dear, unless that is already dearer than a lie pays for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ...chain import Group, JobView
@@ -15,12 +16,19 @@ from ...stake.funds import refuting
 
 
 def sampler_actions(
-    job: JobView, me: str, found: Sequence[Refuted], now: int, *, affordable: Callable[[int, int], bool]
+    job: JobView,
+    me: str,
+    found: Sequence[Refuted],
+    now: int,
+    *,
+    affordable: Callable[[int, int], bool],
+    dearest_beside: float = math.inf,
 ) -> list[Refuted]:
     """Return which of the lies that we have found are to be refuted now, at most one of each root: none while our own
     claim of the right root lives, which plays against all others itself.
 
     ``affordable``: whether so many wei can be staked now, in so many stakes, for all that this function returns.
+    ``dearest_beside``: the most wei for one beside a living refutation of the same root.
     """
     chosen, sum_wei = dict[bytes, Refuted](), 0
     if claims_right(job, me, {lie.against for lie in found}):
@@ -34,7 +42,10 @@ def sampler_actions(
             continue
         price = refuting(job, lie.against).wanted
         # SAFETY: each refutation doubles the price. Who waits until it is beyond its means has waited too long.
-        if living and affordable(sum_wei + 2 * price, len(chosen) + 1):
+        if living and 2 * price <= dearest_beside and affordable(sum_wei + 2 * price, len(chosen) + 1):
+            continue
+        # SAFETY: beyond that it waits for the living ones to lose, which costs their author the price.
+        if living and price > dearest_beside:
             continue
         if affordable(sum_wei + price, len(chosen) + 1):
             chosen[lie.against], sum_wei = lie, sum_wei + price

@@ -213,7 +213,9 @@ class Sampler:
         me = self._node.address
         if me is None or self._settings.mode is not Mode.CHALLENGE:
             return []
-        return sampler_actions(job, me, found, now, affordable=partial(self._affordable, job))
+        dearest = self._acceptance.dearest_beside(job)
+        affordable = partial(self._affordable, job)
+        return sampler_actions(job, me, found, now, affordable=affordable, dearest_beside=dearest)
 
     def pends(self, job: JobView, lies: list[Refuted], now: int) -> bool:
         """Return whether we may refute one of the lies, now or soon."""
