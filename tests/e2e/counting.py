@@ -124,7 +124,7 @@ def requests_of(
         tick()  # NOTE: at a new block it also looks for what has happened in all jobs
         for _ in range(200):  # until it has a result of its own, and nothing more to send
             last = tick()
-            if last["eth_getLogs"] and not last["eth_sendRawTransaction"]:
+            if not challenger.busy and last["eth_getLogs"] and not last["eth_sendRawTransaction"]:
                 break
             time.sleep(0.1)
         # NOTE: events are kept once they are deep enough, and then each look compares a block's hash. However many

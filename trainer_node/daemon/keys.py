@@ -136,15 +136,15 @@ def load_account(settings: Settings) -> LocalAccount:
 def refuse_shared(file: Path) -> None:
     """Raise KeystoreError if others than its owner may read or write a file. A missing one is left to its reader."""
     try:
-        mode = stat.S_IMODE(file.stat().st_mode)
+        rights = stat.S_IMODE(file.stat().st_mode)
     except OSError:
         return
     # NOTE: a credential of systemd lies in a folder that only the service can enter, and the list that lets it read the
     # file shows as the group's rights.
     kept = os.environ.get("CREDENTIALS_DIRECTORY")
     entered = bool(kept) and file.absolute().parent == Path(kept or "").absolute()
-    if mode & (0o007 if entered else 0o077):
-        raise KeystoreError(f"{file} has mode {mode:04o}: others can read it; chmod 600 {file}")
+    if rights & (0o007 if entered else 0o077):
+        raise KeystoreError(f"{file} has mode {rights:04o}: others can read it; chmod 600 {file}")
 
 
 def _read(path: Path) -> dict[str, object]:
