@@ -53,8 +53,8 @@ $(NODE): package.json package-lock.json .npmrc $(VENV)
 	@# Links to the binaries: npm's own links would run node, and npm 10 makes none (two packages claim each name).
 	cd $(BIN); for tool in anvil cast forge; do \
 		ln -sf ../../node_modules/@foundry-rs/$$tool-*/bin/$$tool $$tool; ./$$tool --version >/dev/null; done
-	@# The explorer's pages may load nothing from elsewhere, so the library is part of the package.
-	install -m 644 node_modules/htmx.org/dist/htmx.min.js assay_explorer/static/htmx.min.js
+	@# The explorer's pages may load nothing from elsewhere, so the libraries are part of the package.
+	install -m 644 node_modules/htmx.org/dist/htmx.min.js node_modules/cytoscape/dist/cytoscape.min.js assay_explorer/static/
 	@touch $@
 
 $(KERNELS): $(PACKAGES) kernels/CMakeLists.txt $(C_SOURCES)
@@ -84,8 +84,13 @@ test: ## Lint, contract tests and the quick Python tests
 	@$(MAKE) --jobs=2 lint forge-test python-test
 
 .PHONY: test-all
-test-all: test alerts forge-test-portable campaign mutants coverage slither prove hardhat node-campaigns ## As test, with slow tests, other chains and contract audits
-	$(PYTEST) -m slow --ignore tests/campaigns $(ARGS)
+test-all: test peer-suites alerts forge-test-portable campaign mutants coverage slither prove hardhat node-campaigns ## As test, with slow tests, other chains and contract audits
+	$(PYTEST) -m slow --ignore tests/campaigns --ignore tests/peers $(ARGS)
+
+.PHONY: peer-suites
+peer-suites: setup ## Capture all samples of PyTorch's own tables and of ONNX's node tests, and write the ledger (an hour; continues)
+	nice $(BIN)/python -W ignore -m tests.peers
+	nice $(BIN)/pytest -q -m slow tests/assay_capture/onnx/test_nodes.py
 
 .PHONY: alerts
 alerts: setup ## Play every alert rule with promtool (Debian's package prometheus): where it fires, where it is silent
@@ -152,6 +157,14 @@ fees: setup ## Measure a dispute's cost beside its prize over years of base fees
 	$(BIN)/python scripts/bench.py fees $(ARGS)
 	$(BIN)/pytest -q -s tests/fees
 
+.PHONY: onnx-files
+onnx-files: setup ## Run published ONNX files beside onnxruntime; fetches packages and writes the ledger
+	$(BIN)/python -m scripts.onnx_files $(ARGS)
+
+.PHONY: families
+families: setup ## Build a small model of each class of transformers, and write the table of it (hours; continues)
+	nice $(BIN)/python -W ignore -m scripts.families $(ARGS)
+
 .PHONY: coverage
 coverage: setup ## Check that the contract tests run the lines of the game contracts
 	$(BIN)/python scripts/coverage.py
@@ -195,6 +208,10 @@ format: setup ## Rewrite sources in the formats that lint checks
 screenshots: setup ## Take the pictures of the explorer in docs/ anew
 	$(BIN)/python scripts/screenshots.py
 
+.PHONY: gallery
+gallery: setup ## Make every page of the explorer in every state, as pictures in .build/gallery (minutes)
+	$(BIN)/python -m scripts.gallery
+
 .PHONY: constraints
 constraints: $(VENV) ## Resolve every Python dependency anew (torch and its CUDA packages stay at their pins)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
@@ -218,5 +235,5 @@ bench-rounding: setup ## Measure rounding logs: sizes, corrections, overhead, ru
 .PHONY: clean
 clean: ## Remove everything that setup and the tests made
 	rm -rf .venv node_modules .build dist .hypothesis referee_py/abi/*.json referee_py/abi/portable referee_py/abi/input kernels/repops/librepops.*
-	rm -f assay_explorer/static/htmx.min.js
-	find assay_capture assay_explorer assay_lab examples kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -f assay_explorer/static/*.min.js
+	find assay_capture assay_explorer assay_lab assay_serve examples kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -2,6 +2,8 @@
 
 capture      a PyTorch training step as a program: recipes, optimizers, lowering
 onnx         the graph of an ONNX file as a module that capture takes
+exported     likewise what torch.export.save wrote
+model_files  a recipe from such a file: loss and optimizer by name
 huggingface  trainers and model folders as recipes, and trained states as folders that their library loads
 datasets     data sets as committed tensors, and proofs of their rows; needs no torch
 inference    running a model, instead of training it, as a program

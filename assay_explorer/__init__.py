@@ -8,7 +8,9 @@ money      what every party paid in and got, from post to payment
 artifacts  program, labels and tensors from the servers that a job names, fetched in the background
 operator   the graph around a node, and the rest of a program by module
 element    both values of an element, and the chain of steps that leads to it
-published  a published run without a chain
+running    what trainers report of a job's runs while they compute them
+published  a published run without a chain; unfinished is one that is still computed
+run_metrics  the published metrics of a run, and their downloads
 drawing    SVG
 text       strangers' words made safe, numbers made readable
 web        the pages; export writes them to files

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,15 +14,10 @@ import typer
 from rich.markup import escape
 
 from referee_py.errors import InvalidInput
-from trainer_node.cli.common import CHAIN, out, plain, with_settings
+from trainer_node.cli.common import CHAIN, JobNumber, out, plain, with_settings
 from trainer_node.cli.default_command import DefaultCommand
 
-if TYPE_CHECKING:
-    from trainer_node.settings.settings import Settings
-
-    from .chain import Chain
-    from .pages import Pages
-
+from .shown_commands import LOCAL, chain_flags
 
 if TYPE_CHECKING:
     from trainer_node.settings.settings import Settings
@@ -33,7 +29,6 @@ DEFAULT_PORT = 8722
 DIFFERS, UNCHECKED = 1, 4
 """Exit codes of a check, as those of an audit."""
 FETCH_TIMEOUT_S, FETCH_BUDGET_S = 5.0, 60.0
-LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 Bundles = Annotated[
     list[Path] | None,
@@ -41,7 +36,6 @@ Bundles = Annotated[
 ]
 
 
-JobNumber = Annotated[int, typer.Argument(help="Number of the job.", min=1, max=(1 << 64) - 1)]
 MatchId = Annotated[
     str | None, typer.Argument(help="Id of the match, or the beginning of it; the first if not given.")
 ]
@@ -82,7 +76,7 @@ def opened(settings: Settings, bundles: list[Path] | None, **options: Any) -> It
             )
             chain = Chain(client, index)
             chain.tick()
-            yield chain, Pages(chain, fetcher, folder, bundles=known, **options)
+            yield chain, Pages(chain, fetcher, folder, bundles=known, flags=chain_flags(settings), **options)
         finally:
             index.close()
 
@@ -100,6 +94,14 @@ def serve(
     receipts: Annotated[
         list[Path] | None, typer.Option(help="With --run: a folder of receipts, or one. Repeatable.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="With --run: another run, a claim.json or a bundle, to compare it with."),
+    ] = None,
+    trainer: Annotated[
+        list[str] | None,
+        typer.Option(help="Server (URI) of a trainer that no earlier claim reveals. Repeatable."),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address that the pages are served at.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(help="Port of the pages; 0 takes any free one.", min=0, max=65535)
@@ -111,6 +113,7 @@ def serve(
     from trainer_node.local.bundle import Bundle
 
     from .published import RunPages
+    from .unfinished import UnfinishedPages, has_begun
     from .web import create_app
 
     hosts = LOCAL if host in LOCAL else frozenset()
@@ -119,11 +122,14 @@ def serve(
         if run is not None:
             cache = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-explorer-")))
             known = [Bundle.read(path) for path in bundle or []]
-            app = create_app(RunPages(run, cache, bundles=known, receipts=receipts or (), hosts=hosts))
-        elif receipts:
-            raise InvalidInput("--receipts are about a published run; add --run")
+            options: Any = {"bundles": known, "receipts": receipts or (), "against": against, "hosts": hosts}
+            make = partial(RunPages, run, cache, **options)
+            app = create_app(UnfinishedPages(run, make, hosts) if has_begun(run) else make())
+        elif receipts or against:
+            flag = "--receipts are" if receipts else "--against is"
+            raise InvalidInput(f"{flag} about a published run; add --run")
         else:
-            chain, pages = stack.enter_context(opened(settings, bundle, hosts=hosts))
+            chain, pages = stack.enter_context(opened(settings, bundle, hosts=hosts, trainers=trainer or ()))
             app = create_app(pages, chain.tick, max(settings.poll_s, 0.5))
         out.print(f"http://{host}:{listening.getsockname()[1]}", soft_wrap=True)
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)

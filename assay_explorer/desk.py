@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from referee_py.program import Program, Structure
-from referee_py.program.describe import Names, value_of
+from referee_py.program import Program
+from referee_py.program.describe import Names
 from trainer_node.chain import JobView
-from trainer_node.client.dispute_words import CASES
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.network.sources import Served
@@ -17,15 +16,16 @@ from trainer_node.run.package import load_program
 
 from . import text
 from .artifacts import Shelf
+from .beside import Beside, beside
 from .chain import Case, Chain, Look
-from .parties import Parties
 from .rendering import NotThere, Place, render
-from .rungs import Ladder
+from .running import Watch
+from .shown_commands import FILE, shell
 
 
 class Desk:
-    """Makes pages. ``names``: labels of programs by the hash of their files. ``hosts``: names that this server is
-    reached by; empty to allow any."""
+    """Makes pages. ``bundles``: programs whose labels are known. ``hosts``: names that this server is reached by; empty
+    to allow any. ``flags``: those that name the chain in commands. ``trainers``: servers that no claim reveals."""
 
     def __init__(
         self,
@@ -37,11 +37,14 @@ class Desk:
         hosts: frozenset[str] = frozenset(),
         place: Place | None = None,
         memory: int = 4 << 30,
+        flags: Sequence[str] = (),
+        trainers: Sequence[str] = (),
     ) -> None:
         self._chain, self._fetcher, self._folder, self._memory = chain, fetcher, folder, memory
-        self.hosts = hosts
+        self.hosts, self._flags = hosts, tuple(flags)
         self._bundles = {bundle.program.file_hash(): bundle for bundle in bundles}
         self._shelf = Shelf()
+        self._watch = Watch(self._shelf, trainers)
         self._place = place or Place()
 
     def close(self) -> None:
@@ -49,6 +52,16 @@ class Desk:
 
     def _render(self, template: str, title: str, *, live: str | None = None, **content: Any) -> str:
         return render(template, title, self._place, live=live, problem=self._chain.problem, **content)
+
+    def _command(self, *words: object) -> str:
+        """Return a command about this chain, whole."""
+        return shell(*words, *self._flags)
+
+    def deployment(self) -> str:
+        """Return the file of the contracts' addresses that the commands name. Raises NotThere if they name none."""
+        if FILE not in self._flags:
+            raise NotThere("the commands on these pages name a list of releases, and no deployment file")
+        return self._chain.client.deployment.text()
 
     def failure(self, title: str, reason: str) -> str:
         """Return a page that says why there is no other."""
@@ -63,6 +76,11 @@ class Desk:
         bundle = self._bundles.get(job.program_file)
         return bundle.names if bundle is not None else Names()
 
+    def _beside(self, job: JobView) -> Beside | None:
+        """Return what was measured of a job's program beside eager PyTorch, if its bundle is known."""
+        bundle = self._bundles.get(job.program_file)
+        return beside(bundle.labels) if bundle is not None else None
+
     def _program_now(self, job: JobView) -> Program:
         bundle = self._bundles.get(job.program_file)
         if bundle is not None:
@@ -73,41 +91,8 @@ class Desk:
         """Return a match of a job by the beginning of its id. Raises NotThere."""
         job = look.job(number)
         for found in look.matches(job):
-            if match == str(found) or (len(match) > 3 and f"{found:#066x}".startswith(match.lower())):
+            # NOTE: an id may begin with zeros, which some write and some do not.
+            known = match.lower() in (str(found), hex(found))
+            if known or (len(match) > 3 and f"{found:#066x}".startswith(match.lower())):
                 return look.case(job, found)
         raise NotThere(f"job {number} has no match {text.said(match, 70)}")
-
-    def _summary(self, case: Case, found: Ladder, parties: Parties) -> dict[str, Any]:
-        """Return the subject of a dispute and its state, in a few words."""
-        job, terms = case.job, case.match.terms
-        who = [parties.name(player) for player in terms.players]
-        where = []
-        if found.found.step is not None:
-            where.append(f"step {found.found.step}")
-        if found.found.node is not None:
-            where.append(f"operator {found.found.node}")
-        if found.found.element is not None:
-            where.append(f"element {found.found.element}")
-        reason = CASES.get(found.reason) if found.reason is not None else None
-        losers = [] if found.losers is None else [who[side] for side in found.losers]
-        return {
-            "case": case,
-            "who": who,
-            "where": ", ".join(where),
-            "reason": reason,
-            "losers": losers,
-            "winners": [] if found.losers is None else [who[s] for s in (0, 1) if s not in found.losers],
-            "losing_sides": found.losers or (),
-            "link": self._place.dispute(job.id, case.id),
-            "ladder": found,
-            "numbers": self.numbers(case, found),
-        }
-
-    def numbers(self, case: Case, found: Ladder) -> tuple[str, str] | None:
-        """Both sides' values of the disputed element, as decimals, once a trial has found it."""
-        if found.found.values is None or case.hearing is None or found.found.output is None:
-            return None
-        structure = Structure.decode(case.hearing.terms.dispute.structure)
-        dtype = structure.outputs[found.found.output].dtype
-        first, second = found.found.values
-        return value_of(first, dtype), value_of(second, dtype)

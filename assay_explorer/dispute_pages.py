@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from trainer_node.client.parties import Parties
+
 from . import drawing
 from .chain import Case, Look
-from .desk import Desk
+from .disputed import Disputed
 from .history import Moment, clocks, moments, next_after, offered
 from .ladder import ladder
-from .parties import Parties
 from .rendering import NotThere
 
 
-class DisputePages(Desk):
+class DisputePages(Disputed):
     """A dispute, and what leads to its moments."""
 
     def dispute(self, number: int, match: str, at: int | None = None) -> str:

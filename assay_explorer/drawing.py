@@ -6,12 +6,16 @@ sheet, so that they follow the theme; no style attribute is used, which the cont
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import groupby
 
 from markupsafe import Markup
 
-from .intervals import Intervals
-from .money import BURNED, Flow
+from referee_py.params import BURNED
+
+from .intervals import Interval, Intervals
+from .money import Flow
 from .rungs import Ladder, Strip
 from .text import ether_short
 
@@ -31,15 +35,14 @@ def _strip(found: Strip, ident: str, full: int, cls: str) -> Markup:
     cells = _cells(found, MAX_CELLS if full == WIDTH else NARROW_CELLS)
     gap, top, height = 3, 8, 38
     width = (full - gap * (len(cells) - 1)) / len(cells)
-    parts = []
+    parts: list[str] = []
+    drawn: list[tuple[str, float]] = []
+    signs: list[tuple[str, str, float]] = []
     for k, (low, high) in enumerate(cells):
         x = k * (width + gap)
         kind, sign = _state(found, low, high)
-        parts.append(
-            f'<rect class="cell {kind}" x="{x:.1f}" y="{top}" width="{width:.1f}" height="{height}" rx="5"/>'
-        )
-        if width > 12:
-            parts.append(f'<text class="sign {kind}" x="{x + width / 2:.1f}" y="{top + 25}">{sign}</text>')
+        drawn.append((kind, x))
+        signs.append((kind, sign, x + width / 2))
         first, last = k == 0, k == len(cells) - 1
         if (
             width > 64
@@ -53,10 +56,14 @@ def _strip(found: Strip, ident: str, full: int, cls: str) -> Markup:
             elif width <= 64 and (last or at > full - 40):
                 anchor, at = "end", x + width
             name = "name different" if kind == "different" else "name"
+            name += "" if anchor == "middle" else f" {anchor}"
             parts.append(
-                f'<text class="{name}" text-anchor="{anchor}" x="{at:.1f}" y="{top + height + 18}">'
+                f'<text class="{name}" x="{at:.0f}" y="{top + height + 18}">'
                 f"{escape(_called(found, low, high))}</text>"
             )
+    parts[:0] = _drawn(drawn, top, width, height, 5)
+    if width > 12:
+        parts += _signs(signs, top + 25)
     bottom = top + height + 26
     words = (
         f"{found.name(found.lo)} is the first of {found.count} that differs; all before it are equal"
@@ -64,6 +71,24 @@ def _strip(found: Strip, ident: str, full: int, cls: str) -> Markup:
         else f"the first difference is among {found.name(found.lo)} to {found.name(found.hi)} of {found.count}"
     )
     return svg(full, bottom, "".join(parts), words, ident, cls)
+
+
+def _drawn(
+    cells: Sequence[tuple[str, float]], top: float, width: float, height: int, round_: int
+) -> Iterator[str]:
+    """Yield the cells of a strip, given by kind and place: a row of one kind as one group. NOTE: a strip has up to 48
+    cells, twice, and a dispute six strips, so what cells have in common is not said of each."""
+    size = f'width="{width:.1f}" height="{height}" rx="{round_}"/>'
+    for kind, row in groupby(cells, lambda cell: cell[0]):
+        same = "".join(f'<rect x="{x:.1f}" {size}' for _, x in row)
+        yield f'<g class="cell {kind}" transform="translate(0 {top:.0f})">{same}</g>'
+
+
+def _signs(found: Sequence[tuple[str, str, float]], y: float) -> Iterator[str]:
+    """Yield the signs of a strip's cells, given by kind, sign and place: those of one kind as one text."""
+    for (kind, sign), same in groupby(sorted(found), lambda one: one[:2]):
+        places = [f"{x:.0f}" for _, _, x in same]
+        yield f'<text class="sign {kind}" x="{" ".join(places)}" y="{y:.0f}">{sign * len(places)}</text>'
 
 
 def overview(found: Ladder) -> Markup:
@@ -91,20 +116,23 @@ def _overview(found: Ladder, full: int, left: int, between: int, cls: str) -> Ma
         at = y + 22 if left else y - 8
         parts.append(f'<text class="rung" x="0" y="{at:.0f}">{escape(name)}</text>')
         red = (float(left), float(full))
+        drawn: list[tuple[str, float]] = []
+        signs: list[tuple[str, str, float]] = []
+        over: list[str] = []
         for c, (low, high) in enumerate(cells):
             x = left + c * (width + gap)
             kind, sign = _state(strip_, low, high)
             if kind in ("different", "open"):
                 red = (x, x + width)
-            parts.append(
-                f'<rect class="cell {kind}" x="{x:.1f}" y="{y:.0f}" width="{width:.1f}" height="{height}" rx="4"/>'
-            )
-            if width > 12:
-                wide = kind == "different" and width > 84
-                word = f"{sign} {strip_.name(low)}" if wide else sign
-                parts.append(
-                    f'<text class="sign {kind}" x="{x + width / 2:.1f}" y="{y + 23:.0f}">{escape(word)}</text>'
+            drawn.append((kind, x))
+            if kind == "different" and width > 84:
+                word = escape(f"{sign} {strip_.name(low)}")
+                over.append(
+                    f'<text class="sign {kind}" x="{x + width / 2:.1f}" y="{y + 23:.0f}">{word}</text>'
                 )
+            elif width > 12:
+                signs.append((kind, sign, x + width / 2))
+        parts += [*_drawn(drawn, y, width, height, 4), *over, *_signs(signs, y + 23)]
         y += height
         last = k == len(rungs) - 1
         if not last and strip_.found:
@@ -116,7 +144,7 @@ def _overview(found: Ladder, full: int, left: int, between: int, cls: str) -> Ma
         if strip_.found and red[1] - red[0] <= 84:
             at = min(max((red[0] + red[1]) / 2, left + 40), full - 40)
             parts.append(
-                f'<text class="name different" text-anchor="middle" x="{at:.0f}" y="{y + 17:.0f}">'
+                f'<text class="name different" x="{at:.0f}" y="{y + 17:.0f}">'
                 f"{escape(strip_.name(strip_.lo))}</text>"
             )
             y += 22 if last else 0
@@ -170,51 +198,96 @@ def _called(found: Strip, low: int, high: int) -> str:
     return found.name(low) if low == high else f"{found.name(low)}–{found.name(high).lstrip('C#')}"
 
 
+HEIGHTS = {"disputed": 34, "checked": 34, "sampled": 17, "partly": 12, "unseen": 8, "unclaimed": 8}
+"""Heights of an interval by its kind: the more is known, the higher."""
+SIGNS = {"disputed": "≠", "checked": "="}
+FINE = 6.0
+"""Width of a bar up to which it is part of a path."""
+
+
 def intervals(found: Intervals) -> Markup:
-    """Return a run's intervals as a strip."""
+    """Return a run's intervals as a strip. Two drawings, of which narrow screens show the second."""
+    return Markup(_intervals(found, WIDTH, "wide") + _intervals(found, NARROW, "narrow"))
+
+
+def _intervals(found: Intervals, full: int, cls: str) -> Markup:
     count = len(found.shown)
-    gap = 2 if count <= 120 else 1
-    width = (WIDTH - gap * (count - 1)) / count
-    parts = []
+    gap = 2.0 if count <= full / 8 else 0.2 * full / count
+    width = (full - gap * (count - 1)) / count
+    parts = _bars(found, width, gap) if width > FINE else _fine_bars(found, width, gap, titled=full == WIDTH)
+    words = ", ".join(f"{number} {kind}" for kind, number in found.counts.items())
+    return svg(full, 64, "".join(parts), f"{found.count} intervals: {words}", f"intervals-{cls}", cls)
+
+
+def _bars(found: Intervals, width: float, gap: float) -> Iterator[str]:
+    """Yield a bar for each interval, with a sign and its steps where they have room."""
+    names = [f"{one.first}" if one.first == one.last else f"{one.first}–{one.last}" for one in found.shown]
+    named = 20 + 8 * max(map(len, names))
     for k, one in enumerate(found.shown):
         x = k * (width + gap)
-        words = f"steps {one.first} to {one.last}: {one.kind}" + (f", {one.by}" if one.by else "")
-        parts.append(
-            f'<rect class="cell {one.kind}" x="{x:.2f}" y="4" width="{width:.2f}" height="34" rx="4">'
-            f"<title>{escape(words)}</title></rect>"
+        # NOTE: colours do not tell all people the kinds apart, so heights do, too.
+        height = HEIGHTS[one.kind]
+        yield (
+            f'<rect class="cell {one.kind}" x="{x:.2f}" y="{38 - height}" width="{width:.2f}" height="{height}" rx="3">'
+            f"<title>{_told(one, one)}</title></rect>"
         )
-        if width > 16:
-            sign = {"disputed": "≠", "checked": "=", "sampled": "=", "unseen": "?"}[one.kind]
-            parts.append(f'<text class="sign {one.kind}" x="{x + width / 2:.2f}" y="27">{sign}</text>')
-        if width > 64:
-            parts.append(
-                f'<text class="name" text-anchor="middle" x="{x + width / 2:.2f}" y="56">{one.first}–{one.last}</text>'
-            )
-    words = ", ".join(f"{number} {kind}" for kind, number in found.counts.items())
-    return svg(WIDTH, 62, "".join(parts), f"{found.count} intervals: {words}", "intervals")
+        if width > 16 and height > 20:
+            sign = SIGNS[one.kind]
+            yield f'<text class="sign {one.kind}" x="{x + width / 2:.2f}" y="27">{sign}</text>'
+        if width > named:
+            middle = f"{x + width / 2:.2f}"
+            yield f'<text class="name" x="{middle}" y="58">{names[k]}</text>'
+
+
+def _fine_bars(found: Intervals, width: float, gap: float, *, titled: bool) -> Iterator[str]:
+    """Yield one path for each row of bars of the same kind, and its steps; without titles, for each kind: nobody points
+    at a bar of two pixels on a small screen, and a page of many bars is to stay small."""
+    bars = [
+        (one, f"M{k * (width + gap):.1f} {38 - HEIGHTS[one.kind]}h{width:.1f}V38h-{width:.1f}z")
+        for k, one in enumerate(found.shown)
+    ]
+    if not titled:
+        bars.sort(key=lambda bar: bar[0].kind)
+    for (kind, _), row in groupby(bars, lambda bar: (bar[0].kind, bar[0].by if titled else "")):
+        same = list(row)
+        title = f"<title>{_told(same[0][0], same[-1][0])}</title>" if titled else ""
+        yield f'<path class="cell {kind}" d="{"".join(path for _, path in same)}">{title}</path>'
+
+
+def _told(first: Interval, last: Interval) -> str:
+    """Return what is known of these intervals, and of those between, as HTML."""
+    return escape(f"steps {first.first} to {last.last}: {first.kind}" + (f", {first.by}" if first.by else ""))
 
 
 def money(found: Flow) -> Markup:
-    """Return what each party paid in and got, as two bars for each."""
+    """Return what each party paid in and got, as two bars for each. Two drawings, of which narrow screens show the
+    second."""
+    return Markup(_money(found, WIDTH, 150, "wide") + _money(found, NARROW, 120, "narrow"))
+
+
+def _money(found: Flow, full: int, side: int, cls: str) -> Markup:
     rows = [account for account in found.accounts if account.paid or account.got or account.bond]
     most = max([1, *(max(one.paid + one.bond, one.got) for one in rows)])
-    left, right, height = 150, 150, 46
+    height = 46
     parts = []
     for k, one in enumerate(rows):
         y = k * height
-        scale = (WIDTH - left - right) / most
+        scale = (full - 2 * side) / most
         paid, got = (one.paid + one.bond) * scale, one.got * scale
         burned = one.address == BURNED
-        sign = "even" if burned else "won" if one.profit > 0 else "lost" if one.profit < 0 else "even"
-        words = {"won": "+", "lost": "−", "even": "±"}[sign]
+        # NOTE: while the contracts hold stakes or the reward, what is paid in is not lost.
+        open_ = burned or found.between > 0
+        sign = "even" if open_ or not one.profit else "won" if one.profit > 0 else "lost"
+        words = "+" if one.profit > 0 else "−" if one.profit < 0 else "±"
         parts.append(f'<text class="who" x="0" y="{y + 26}">{escape(one.name)}</text>')
-        parts.append(f'<rect class="paid" x="{left}" y="{y + 6}" width="{paid:.1f}" height="13" rx="3"/>')
-        parts.append(f'<rect class="got" x="{left}" y="{y + 21}" width="{got:.1f}" height="13" rx="3"/>')
+        parts.append(f'<rect class="paid" x="{side}" y="{y + 6}" width="{paid:.1f}" height="13" rx="3"/>')
+        parts.append(f'<rect class="got" x="{side}" y="{y + 21}" width="{got:.1f}" height="13" rx="3"/>')
         parts.append(
-            f'<text class="sum {sign}" text-anchor="end" x="{WIDTH}" y="{y + 26}">'
+            f'<text class="sum {sign}" text-anchor="end" x="{full}" y="{y + 26}">'
             f"{'' if burned else words}{ether_short(abs(one.profit))}</text>"
         )
     words = "; ".join(
         f"{one.name} paid {ether_short(one.paid + one.bond)} and got {ether_short(one.got)}" for one in rows
     )
-    return svg(WIDTH, max(1, len(rows)) * height, "".join(parts), words or "no money has moved", "money")
+    drawn = "".join(parts)
+    return svg(full, max(1, len(rows)) * height, drawn, words or "no money has moved", f"money-{cls}", cls)

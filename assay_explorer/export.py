@@ -2,11 +2,13 @@
 
 index.html          the dispute; at-<block>.html its moments
 job.html  operator.html  element.html  proof.html
+deployment.json     the contracts' addresses, for the commands on the pages
 assets/             style sheet, script, icon
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from pathlib import Path
@@ -14,10 +16,11 @@ from pathlib import Path
 from referee_py.errors import InvalidInput
 
 from .pages import Pages
-from .rendering import DIGEST
+from .rendering import DIGEST, NotThere
+from .shown_commands import FILE
 from .web import STATIC
 
-FILES = ("style.css", "app.js", "icon.svg")
+FILES = ("style.css", "app.js", "chart.js", "icon.svg")
 WAIT_S = 90.0
 
 
@@ -41,6 +44,8 @@ def export(pages: Pages, job: int, match: str, folder: Path) -> list[Path]:
     (folder / "assets").mkdir(parents=True, exist_ok=True)
     for name in FILES:
         shutil.copy(STATIC / name, folder / "assets" / name)
+    with contextlib.suppress(NotThere):
+        (folder / FILE).write_text(pages.deployment())
     for name, page in made.items():
         (folder / name).write_text(page.replace(DIGEST, ""))
     return [folder / name for name in made]

@@ -29,7 +29,7 @@ class HearingRungs(RungMaker):
                 above.title = f"Operator {self.found.node} · {self._structure.name}"
                 above.facts.append(("operator", self._structure.name))
                 above.facts.append(("outputs", ", ".join(map(str, self._structure.outputs))))
-        rung = self._rung(Rung("hearing", "Hearing"))
+        rung = self._rung(Rung("hearing", "Hearing", page="element"))
         rung.pairs.append(("record", *args["submission"].records))
         if args["until"]:
             rung.lead = "The job's verifiers execute this one operator, and sign the right record."
@@ -56,7 +56,9 @@ class HearingRungs(RungMaker):
     def _on_appealed(self, args: dict[str, Any]) -> None:
         rung = self._rung(Rung("appeal", "Appeal"))
         who = self._name(args["appellant"])
-        rung.lead = f"{who} does not accept the verdict, and has the court judge, for a bond."
+        rung.lead = (
+            f"{who[0].upper()}{who[1:]} does not accept the verdict, and has the court judge, for a bond."
+        )
         self._say(rung)
 
     def _on_tried(self, args: dict[str, Any]) -> None:

@@ -29,7 +29,9 @@ from trainer_node.chain.events import Event, EventCache, Query, packed, read_eve
 from trainer_node.chain.rpc import guarded
 from trainer_node.errors import RpcCorrupt, RpcUnavailable
 
-FORMAT = "1"
+from .named import WORDS, words_in
+
+FORMAT = "2"
 MARKS = 256
 """Marks that are kept, the newest; a deeper reorganisation begins the index again."""
 
@@ -44,8 +46,14 @@ create table if not exists events (
     primary key (block, place)
 ) without rowid;
 create index if not exists events_by_topic on events (address, topic, block, place);
+create index if not exists events_by_name on events (address, name, block, topic);
+create table if not exists named (
+    word text, block integer, place integer, primary key (word, block, place)
+) without rowid;
 create table if not exists transactions (hash blob primary key, block integer not null, raw text not null);
 """
+
+_OF_THE_CHAIN = ("marks", "events", "named", "transactions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,7 @@ class Index(EventCache):
         with self._lock, self._rows:
             known = self._rows.execute("select value from meta where key = 'identity'").fetchone()
             if known is None or known[0] != f"{FORMAT} {identity}":
-                for table in ("marks", "events", "transactions"):
+                for table in _OF_THE_CHAIN:
                     self._rows.execute(f"delete from {table}")  # names of our own
                 self._rows.execute(
                     "insert or replace into meta values ('identity', ?)", (f"{FORMAT} {identity}",)
@@ -135,6 +143,7 @@ class Index(EventCache):
         # SAFETY: had the block been replaced meanwhile, these would be events of two chains.
         if client.block(last.number).hash != last.hash:
             raise RpcUnavailable(f"block {last.number} was replaced while it was read; it is read again")
+        searched = _searched(client)
         with self._transaction():
             for contract, event in found:
                 topics = event.raw["topics"]
@@ -143,6 +152,9 @@ class Index(EventCache):
                 self._rows.execute(
                     "insert or replace into events values (?, ?, ?, ?, ?, ?)", (*row, packed(event))
                 )
+                if event.name in WORDS and contract in searched:
+                    places = [(word, event.block, event.index) for word in words_in(event)]
+                    self._rows.executemany("insert or ignore into named values (?, ?, ?)", places)
                 self._mark(event.block, bytes(event.raw["blockHash"]))
             self._mark(last.number, last.hash)
             self._rows.execute(
@@ -167,7 +179,8 @@ class Index(EventCache):
             return
         above = -1 if kept is None else kept
         with self._transaction():
-            for table, column in (("marks", "number"), ("events", "block"), ("transactions", "block")):
+            for table in _OF_THE_CHAIN:
+                column = "number" if table == "marks" else "block"
                 self._rows.execute(f"delete from {table} where {column} > ?", (above,))
 
     def _transaction(self) -> sqlite3.Connection:
@@ -211,8 +224,33 @@ class Index(EventCache):
         """Begin again: a view of the contracts has shown that the endpoint had not given all events."""
         _ = queries
         with self._lock, self._transaction():
-            for table in ("marks", "events", "transactions"):
+            for table in _OF_THE_CHAIN:
                 self._rows.execute(f"delete from {table}")
+
+    def naming(self, client: Connection, digits: str, last: int, most: int) -> list[Event]:
+        """Return the newest ``most`` events up to the block ``last`` that name something whose hexadecimal digits begin
+        so (`named.words_in`), the newest first."""
+        contracts = {str(one.address).lower(): one for one in _searched(client)}
+        with self._lock:
+            # NOTE: "g" comes after every digit.
+            rows = self._rows.execute(
+                "select address, raw from events natural join "
+                "(select distinct block, place from named where word >= ? and word < ? and block <= ? "
+                "order by block desc, place desc limit ?) order by block desc, place desc",
+                (digits, f"{digits}g", last, most),
+            ).fetchall()
+        return [self._decoded(contracts[address], raw) for address, raw in rows]
+
+    def jobs_with(self, client: Connection, names: Sequence[str], last: int) -> set[int]:
+        """Return the jobs that have an event of Jobs with one of these names, up to the block ``last``."""
+        address = str(client.contracts.jobs.address).lower()
+        with self._lock:
+            rows = self._rows.execute(
+                "select distinct topic from events where address = ? and block <= ? "
+                f"and name in ({','.join('?' * len(names))})",
+                (address, last, *names),
+            ).fetchall()
+        return {int(topic, 16) for (topic,) in rows}
 
     def events_in(self, client: Connection, blocks: Sequence[int]) -> list[tuple[str, Event]]:
         """Return contract name and event of all events in these blocks, in order."""
@@ -281,6 +319,11 @@ class Index(EventCache):
                     (tx_hash, number, json.dumps(words)),
                 )
         return found
+
+
+def _searched(client: Connection) -> tuple[Contract, ...]:
+    """Return the contracts with events about jobs that the search knows."""
+    return client.contracts.jobs, client.contracts.panel
 
 
 def _fits(event: Event, words: Sequence[str | None]) -> bool:

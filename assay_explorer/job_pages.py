@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from referee_py.errors import AssayError
+from referee_py.program import SlotSource
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.client.result import fetch_result, save_result
-from trainer_node.client.watched_job import standing
+from trainer_node.client.parties import Parties
+from trainer_node.client.result import fetch_result, file_name, save_result
 
 from . import curve, drawing, text
 from .chain import Look
-from .desk import Desk
+from .disputed import Disputed
+from .finding import SHOW, filtered
 from .history import moments
 from .intervals import intervals
 from .job_words import artifacts, claims_by_root, judges, phase
 from .ladder import ladder
 from .money import flow
-from .parties import Parties
 from .rendering import NotThere
+from .shown_commands import shell
 
 PER_PAGE = 20
 
 
-class JobPages(Desk):
+class JobPages(Disputed):
     """The list of jobs, a job, and its result."""
 
-    def home(self, page: int = 1) -> str:
-        """The list of jobs, the newest first."""
+    def home(self, page: int = 1, show: str = "all") -> str:
+        """The list of jobs, the newest first; ``show`` is a filter (`finding.SHOW`)."""
+        if show not in SHOW:
+            raise NotThere(f"there is no filter {text.said(show, 40)}; there are {', '.join(SHOW)}")
 
         def make(look: Look) -> str:
-            count = look.snapshot.job_count()
+            numbers = filtered(look, show)
+            count = len(numbers)
             last = max(1, -(-count // PER_PAGE))
             if not 1 <= page <= last:
                 raise NotThere(f"there is no page {page}; the jobs fill {last}")
-            top = count - (page - 1) * PER_PAGE
             rows = []
-            for number in range(top, max(0, top - PER_PAGE), -1):
+            for number in numbers[(page - 1) * PER_PAGE : page * PER_PAGE]:
                 try:
                     rows.append(self._row(look, look.job(number)))
                 except AssayError as error:
@@ -47,12 +49,20 @@ class JobPages(Desk):
             return self._render(
                 "jobs.html",
                 "Jobs",
-                live="/" if page == 1 else None,
+                live=None if page > 1 else "/" if show == "all" else f"/?show={show}",
                 look=look,
                 rows=rows,
                 page=page,
                 last=last,
                 count=count,
+                total=look.snapshot.job_count(),
+                show=show,
+                filters=list(
+                    zip(SHOW, ("all", "open", "disputed", "accepted", "without a result"), strict=True)
+                ),
+                build=shell("program", "build", "gpt2-tiny", "JOB"),
+                post=self._command("job", "post", "JOB"),
+                demo=shell("demo", "--explorer"),
             )
 
         return self._chain.reading(make)
@@ -63,7 +73,7 @@ class JobPages(Desk):
             "id": job.id,
             "job": job,
             "name": self._name(job),
-            "phase": phase(job, look.now),
+            "phase": phase(job, look.now, _pending(look, job)),
             "claims": claims_by_root(job),
             "judges": judges(job),
             "matches": matches,
@@ -77,10 +87,13 @@ class JobPages(Desk):
         def make(look: Look) -> str:
             job = look.job(number)
             parties = Parties(job)
+            now = phase(job, look.now, _pending(look, job))
+            names = {SlotSource(*place): name for name, place in self.names(job).metrics.items()}
+            runs = self._watch.runs(look, job, names)
             cases = [look.case(job, match) for match in look.matches(job)]
             told = [(case, ladder(case, moments(case), parties.name)) for case in cases]
             money = flow(look, job, parties)
-            strip = intervals(job, [one for _, one in told], parties)
+            strip = intervals(job, [(case.match.terms, one) for case, one in told], parties)
             return self._render(
                 "job.html",
                 f"Job {number}",
@@ -89,50 +102,40 @@ class JobPages(Desk):
                 job=job,
                 name=self._name(job),
                 parties=parties,
-                phase=phase(job, look.now),
+                phase=now,
                 judges=judges(job),
                 claims=claims_by_root(job),
-                disputes=[self._summary(case, one, parties) for case, one in told],
+                # NOTE: a job may have many disputes, so no server is waited for: the next look has what came.
+                disputes=[self._summary(case, one, parties, 0) for case, one in told],
+                commands=self._commands(job, over=now["over"], disputed=bool(cases)),
                 money=money,
                 money_chart=drawing.money(money),
                 strip=strip,
+                others=sum(group.refutes is None and not group.dead for group in job.groups) - 1,
                 strip_chart=drawing.intervals(strip),
-                curve=self._curve(job),
+                runs=runs,
+                curve=curve.draw(runs.curves, job.program.steps) if runs.curves else None,
+                beside=self._beside(job),
                 artifacts=artifacts(job),
                 accepted=job.phase is JobPhase.ACCEPTED,
             )
 
         return self._chain.reading(make)
 
-    def _curve(self, job: JobView) -> dict[str, Any]:
-        """The numbers that trainers publish of their runs, as curves; each series by the server that reports it."""
-        series, notes = [], []
-        for claim_or_slot in job.servers():
-            got = self._shelf.get(
-                ("standing", job.id, claim_or_slot), partial(standing, job, claim_or_slot), fresh_s=5.0
-            )
-            if got.value is None or got.value.report is None:
-                if got.value is not None:
-                    notes.append(f"{text.said(claim_or_slot, 60)}: {text.said(got.value.reason, 120)}")
-                continue
-            names = {tuple(place): name for name, place in self.names(job).metrics.items()}
-            report = got.value.report
-            owner = next(claim.owner for claim in job.claims if claim.uri == claim_or_slot)
-            for column, place in enumerate(report.nodes):
-                points = [
-                    (point.step, point.numbers[column])
-                    for point in report.history
-                    if column < len(point.numbers) and math.isfinite(point.numbers[column])
-                ]
-                what = names.get(tuple(place), f"node {place[0]}")
-                if len(points) == 1:
-                    notes.append(
-                        f"{Parties(job).name(owner)}: {text.said(what, 40)} {points[0][1]:.6g} "
-                        f"after step {points[0][0]}"
-                    )
-                if len(points) > 1:
-                    series.append((f"{text.said(what, 40)}, {Parties(job).name(owner)}", points))
-        return {"drawing": curve.draw(series[:4], job.program.steps) if series else None, "notes": notes}
+    def _commands(self, job: JobView, *, over: bool, disputed: bool) -> list[tuple[str, str]]:
+        """Return what may be asked or done about a job in its phase: a purpose, and the command."""
+        found = [("its terms, claims and disputes", self._command("job", "show", job.id))]
+        if job.phase <= JobPhase.CHALLENGE:
+            found.append(("progress of its trainers", self._command("job", "watch", job.id)))
+        if disputed:
+            found.append(("its disputes, move by move", self._command("dispute", "show", job.id)))
+        if job.claims:
+            found.append(("a check of some of the run", self._command("audit", "--job", job.id)))
+        if job.phase is JobPhase.ACCEPTED:
+            found.append(("the trained state", self._command("job", "result", job.id)))
+        if over:
+            found.append(("end the job, with a key", self._command("job", "finalize", job.id)))
+        return found
 
     def result(self, number: int) -> Path:
         """Fetch an accepted result; return the path of a safetensors file with it. Raises NotThere or AssayError."""
@@ -141,7 +144,7 @@ class JobPages(Desk):
             job = look.job(number)
             if job.phase is not JobPhase.ACCEPTED:
                 raise NotThere(f"job {number} has no accepted result")
-            path = self._folder / f"job-{number}-{job.accepted_root.hex()[:16]}.safetensors"
+            path = self._folder / file_name(job)
             if not path.exists():
                 program = self._program_now(job)
                 names = self.names(job).slots or [f"slot.{k}" for k in range(len(program.slots))]
@@ -149,3 +152,9 @@ class JobPages(Desk):
             return path
 
         return self._chain.reading(make)
+
+
+def _pending(look: Look, job: JobView) -> int:
+    """Return how many requests for data keep a job from its end."""
+    waiting = job.waiting if job.phase is JobPhase.CLOSING else None
+    return 0 if waiting is None else look.snapshot.pending(job, job.groups[waiting])

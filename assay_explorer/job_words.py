@@ -9,8 +9,11 @@ from trainer_node.chain import JobPhase, JobView
 from . import text
 
 
-def phase(job: JobView, now: int) -> dict[str, Any]:
-    """Return a job's phase: its name, seconds left, and their part of the phase."""
+def phase(job: JobView, now: int, pending: int = 0) -> dict[str, Any]:
+    """Return a job's phase: its name, what happens in it, seconds left, and their part of the phase.
+
+    ``pending``: open requests for data of the root that would be accepted, which keep a job from its end.
+    """
     spans = {
         JobPhase.TRAINING: (job.posted, job.commit_end),
         JobPhase.REVEAL: (job.commit_end, job.reveal_end),
@@ -18,26 +21,61 @@ def phase(job: JobView, now: int) -> dict[str, Any]:
         JobPhase.CLOSING: (job.challenge_end, max(job.reclaim_end, job.challenge_end)),
     }
     begin, end = spans.get(job.phase, (0, 0))
-    left, full = max(0, end - now), max(1, end - begin)
+    # NOTE: while disputes are open nobody can say how long the job still takes.
+    left = 0 if job.phase is JobPhase.CLOSING and job.open_matches else max(0, end - now)
+    full = max(1, end - begin)
     return {
         "name": job.phase.name.lower(),
         "left": left,
         "full": full,
         "ended": job.phase.ended,
         "good": job.phase is JobPhase.ACCEPTED,
-        "words": _PHASES[job.phase.name],
+        "words": _words(job, left, pending),
+        "over": job.phase is JobPhase.CLOSING and not (left or job.open_matches or pending),
     }
 
 
-_PHASES = {
-    "NONE": "no job",
-    "TRAINING": "trainers take slots, train, and commit to their results, sealed",
-    "REVEAL": "trainers open their commitments",
-    "CHALLENGE": "anybody may dispute a result, by staking on another one",
-    "CLOSING": "open disputes are decided",
-    "ACCEPTED": "a result is accepted, and paid for",
-    "UNCLAIMED": "no claim is left: the client has its reward back",
-    "VOID": "the trainer withheld its logs: the client has its reward back",
+def _words(job: JobView, left: int, pending: int) -> str:
+    """Say what happens in a job now, or how it has ended."""
+    claimed = any(group.refutes is None for group in job.groups)
+    living = any(group.refutes is None and not group.dead for group in job.groups)
+    why = "every claim has lost" if claimed else "nobody has claimed a result"
+    match job.phase:
+        case JobPhase.TRAINING if not job.trainers:
+            return f"nobody has taken {'the slot' if job.slots == 1 else f'one of the {job.slots} slots'} yet"
+        case JobPhase.TRAINING:
+            taken = f"{len(job.trainers)} of {text.plural(job.slots, 'slot')} taken"
+            return (
+                f"{taken}, {job.commitments} committed: trainers train, and commit to their results, sealed"
+            )
+        case JobPhase.REVEAL if not job.commitments:
+            return "no trainer has committed to a result, so there is none to reveal"
+        case JobPhase.REVEAL:
+            return f"trainers open their commitments, {job.reveals} of {job.commitments} so far"
+        case JobPhase.CHALLENGE if not living:
+            return f"{why}: anybody may claim one, with a stake"
+        case JobPhase.CHALLENGE:
+            return "anybody may dispute a result, by staking on another one"
+        case JobPhase.CLOSING if job.open_matches:
+            return f"{text.plural(job.open_matches, 'open dispute')} must be decided first"
+        case JobPhase.CLOSING if left:
+            return "a root whose claims have lost may be claimed or refuted again for some time"
+        case JobPhase.CLOSING if pending:
+            return f"{text.plural(pending, 'request')} for data must be answered first"
+        case JobPhase.CLOSING if living:
+            return "nothing is open any more: anybody may end the job, and the result is accepted"
+        case JobPhase.CLOSING:
+            return f"{why}: anybody may end the job, and the client has its reward back"
+        case JobPhase.UNCLAIMED if not claimed:
+            return "nobody has claimed a result: the client has its reward back"
+    return _ENDS[job.phase]
+
+
+_ENDS = {
+    JobPhase.NONE: "no job",
+    JobPhase.ACCEPTED: "a result is accepted, and those who claim it share the reward",
+    JobPhase.UNCLAIMED: "every claim has lost: the client has its reward back",
+    JobPhase.VOID: "the trainer withheld its logs: the client has its reward back",
 }
 
 

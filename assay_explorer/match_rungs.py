@@ -9,9 +9,10 @@ from referee_py.program.terms import leaf_count
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
 from trainer_node.client.dispute_words import CASES
+from trainer_node.ids import side_of
 
 from .rung_maker import RungMaker
-from .rungs import SIDES, Found, Rung, Strip
+from .rungs import Found, Rung, Strip
 from .text import plural
 
 
@@ -20,7 +21,7 @@ class MatchRungs(RungMaker):
 
     def _on_opened(self, args: dict[str, Any]) -> None:
         first, second = (
-            f"{self._name(who)} (side {SIDES[k]})" for k, who in enumerate(args["matchTerms"].players)
+            f"{self._name(who)} ({side_of(k)})" for k, who in enumerate(args["matchTerms"].players)
         )
         rung = self._rung(
             Rung(
@@ -58,7 +59,7 @@ class MatchRungs(RungMaker):
         each = "every step" if every == 1 else f"every {every} steps"
         rung.title = f"{rung.title.split(' ·')[0]} · steps {start + 1} to {end}"
         rung.strip = strip
-        rung.facts.append(("checkpoints", f"{count}, one {each}"))
+        rung.facts.append(("checkpoints", f"{count}, one {each}" if count > 1 else f"1, after step {end}"))
         if not rung.lead:
             rung.lead = (
                 f"Somewhere in steps {start + 1} to {end} the two runs part. There is a checkpoint {each}."
@@ -124,5 +125,5 @@ class MatchRungs(RungMaker):
         rung = self._rung(Rung("decision", f"Decision · {word}", f"{what[0].upper()}{what[1:]}."))
         for side in (0, 1):
             who = self._name(self._case.match.terms.players[side])
-            rung.facts.append((f"side {SIDES[side]}, {who}", "loses" if side in self.losers else "wins"))
+            rung.facts.append((f"{side_of(side)}, {who}", "loses" if side in self.losers else "wins"))
         self._say(rung, "the referee decides")

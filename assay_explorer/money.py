@@ -2,7 +2,7 @@
 
     paid in     values of transactions to our contracts that have an event of the job, and bonds of its verifiers lost
     got         what the contracts credited in such transactions
-    between     what the contracts hold; what is burned they credit to nobody's account, `BURNED`
+    between     what the contracts hold; what is burned they credit to nobody's account, `params.BURNED`
 
 NOTE: gas is apart: `fee` is what a party paid for these transactions.
 """
@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from referee_py.params import BURNED
 from trainer_node.chain import JobView
+from trainer_node.client.parties import Parties
 
 from .chain import Look
-from .parties import Parties
 
-BURNED = "0x0000000000000000000000000000000000000000"
-"""The account that is credited with what is burned: nobody's."""
 WORDS = {
     "Posted": "posts the job",
     "Joined": "takes a slot",
+    "Resigned": "gives the slot back",
     "Committed": "commits",
     "ChallengeCommitted": "commits to a challenge",
     "Claimed": "claims",

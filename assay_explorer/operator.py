@@ -19,7 +19,7 @@ from markupsafe import Markup
 from referee_py.program import Kind, Operand, Program
 from referee_py.program.describe import Names, attributes
 
-from .drawing import svg
+from .drawing import NARROW, svg
 from .text import said
 
 HOPS = 3
@@ -27,6 +27,9 @@ MAX_COLUMN = 7
 MAX_MODULES = 120
 MAX_FOUND = 100
 NODE_W, NODE_H, GAP_X, GAP_Y = 128, 46, 26, 14
+NARROW_ROW, GAP_ROW = 3, 44
+"""Nodes in a row of the narrow drawing, and the space between two rows."""
+Places = dict[int, tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -100,14 +103,14 @@ class Graph:
 
     # ------------------------------------------------------------------ neighbourhood
 
-    def columns(self, node: int) -> tuple[list[list[int]], int]:
-        """Return the nodes within `HOPS` hops by column, sources first, and how many are left out."""
+    def columns(self, node: int, hops: int = HOPS, most: int = MAX_COLUMN) -> tuple[list[list[int]], int]:
+        """Return the nodes within so many hops by column, sources first, and how many are left out."""
         left_out = 0
 
         def spread(step: int) -> list[list[int]]:
             nonlocal left_out
             seen, layer, found = {node}, [node], []
-            for _ in range(HOPS):
+            for _ in range(hops):
                 near = [
                     other
                     for one in layer
@@ -115,8 +118,8 @@ class Graph:
                     if other not in seen
                 ]
                 unique = sorted(set(near), key=lambda other: abs(other - node))
-                left_out += max(0, len(unique) - MAX_COLUMN)
-                layer = sorted(unique[:MAX_COLUMN])
+                left_out += max(0, len(unique) - most)
+                layer = sorted(unique[:most])
                 seen.update(unique)
                 found.append(layer)
             return found
@@ -124,34 +127,62 @@ class Graph:
         before, after = spread(-1), spread(1)
         return [*reversed(before), [node], *after], left_out
 
-    def draw(self, node: int, link: str, disputed: int | None) -> tuple[Markup, int]:
-        """Return the neighbourhood as a drawing, and how many nodes are left out. ``link`` plus a node's number is its
-        page; empty for none."""
+    def draw(self, node: int, link: str, disputed: int | None) -> tuple[Markup, tuple[int, int]]:
+        """Return the neighbourhood as two drawings, of which narrow screens show the second, which has one hop; and how
+        many nodes each leaves out. ``link`` plus a node's number is its page; empty for none."""
         columns, left_out = self.columns(node)
         columns = [column for column in columns if column]
-        tallest = max(len(column) for column in columns)
-        height = tallest * (NODE_H + GAP_Y) + GAP_Y
-        width = len(columns) * (NODE_W + GAP_X) - GAP_X + 8
-        at: dict[int, tuple[float, float]] = {}
+        height = max(map(len, columns)) * (NODE_H + GAP_Y) + GAP_Y
+        at: Places = {}
         for c, column in enumerate(columns):
             top = (height - len(column) * (NODE_H + GAP_Y) + GAP_Y) / 2
-            for k, number in enumerate(column):
-                at[number] = (4 + c * (NODE_W + GAP_X), top + k * (NODE_H + GAP_Y))
-        parts = []
+            at |= {
+                number: (4 + c * (NODE_W + GAP_X), top + k * (NODE_H + GAP_Y))
+                for k, number in enumerate(column)
+            }
+        rows, hidden = self.columns(node, 1, NARROW_ROW)
+        rows = [row for row in rows if row]
+        below: Places = {}
+        for r, row in enumerate(rows):
+            left = (NARROW - len(row) * (NODE_W + GAP_Y) + GAP_Y) / 2
+            below |= {
+                number: (left + k * (NODE_W + GAP_Y), 6 + r * (NODE_H + GAP_ROW))
+                for k, number in enumerate(row)
+            }
+        wide = len(columns) * (NODE_W + GAP_X) - GAP_X + 8, height
+        narrow = NARROW, len(rows) * (NODE_H + GAP_ROW) - GAP_ROW + 12
+        drawn = self._drawing(node, at, wide, link, disputed, "wide")
+        return Markup(drawn + self._drawing(node, below, narrow, link, disputed, "narrow")), (
+            left_out,
+            hidden,
+        )
+
+    def _drawing(
+        self, node: int, at: Places, size: tuple[int, int], link: str, disputed: int | None, cls: str
+    ) -> Markup:
+        down, parts = cls == "narrow", []
         for number, (x, y) in at.items():
             for source in self.sources(number):
-                if source in at:
-                    sx, sy = at[source]
-                    a, b = (sx + NODE_W, sy + NODE_H / 2), (x, y + NODE_H / 2)
-                    bend = max(18.0, abs(b[0] - a[0]) / 2)
-                    cls = "edge near" if number == node or source == node else "edge"
-                    parts.append(
-                        f'<path class="{cls}" d="M{a[0]:.0f} {a[1]:.0f} C{a[0] + bend:.0f} {a[1]:.0f} '
-                        f'{b[0] - bend:.0f} {b[1]:.0f} {b[0]:.0f} {b[1]:.0f}"/>'
-                    )
+                if source not in at:
+                    continue
+                sx, sy = at[source]
+                # NOTE: edges leave on the right and come in on the left; in rows, below and above.
+                out, into = (
+                    ((NODE_W / 2, NODE_H), (NODE_W / 2, 0))
+                    if down
+                    else ((NODE_W, NODE_H / 2), (0, NODE_H / 2))
+                )
+                (ax, ay), (bx, by) = (sx + out[0], sy + out[1]), (x + into[0], y + into[1])
+                bend = max(18.0, abs(by - ay if down else bx - ax) / 2)
+                dx, dy = (0.0, bend) if down else (bend, 0.0)
+                near = "edge near" if number == node or source == node else "edge"
+                parts.append(
+                    f'<path class="{near}" d="M{ax:.0f} {ay:.0f} C{ax + dx:.0f} {ay + dy:.0f} '
+                    f'{bx - dx:.0f} {by - dy:.0f} {bx:.0f} {by:.0f}"/>'
+                )
         for number, (x, y) in at.items():
             structure = self.program.nodes[number]
-            cls = "node" + (" here" if number == node else "") + (" disputed" if number == disputed else "")
+            kind = "node" + (" here" if number == node else "") + (" disputed" if number == disputed else "")
             shape = said(str(structure.outputs[0]), 20) if structure.outputs else ""
             body = (
                 f'<rect x="{x:.0f}" y="{y:.0f}" width="{NODE_W}" height="{NODE_H}" rx="9"/>'
@@ -162,12 +193,12 @@ class Graph:
             title = (
                 f"<title>{escape(said(f'{number} {structure.name} {self.names.label(number)}', 160))}</title>"
             )
-            group = f'<g class="{cls}">{title}{body}</g>'
+            group = f'<g class="{kind}">{title}{body}</g>'
             parts.append(f'<a href="{link}{number}">{group}</a>' if link and number != node else group)
         words = f"operator {node} with what it reads and what reads it, {len(at)} operators"
-        drawing = svg(width, height, "".join(parts), words, "graph", "graph")
+        drawing = svg(*size, "".join(parts), words, f"graph-{cls}", f"graph {cls}")
         # NOTE: links in it are for everybody, so it is not a picture but a group.
-        return Markup(str(drawing).replace('role="img"', 'role="group"', 1)), left_out
+        return Markup(str(drawing).replace('role="img"', 'role="group"', 1))
 
     # ------------------------------------------------------------------ the rest
 

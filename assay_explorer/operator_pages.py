@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from referee_py.commit import Record
-from referee_py.program import Program
-from trainer_node.chain import JobView
-from trainer_node.network.sources import Served
+from trainer_node.client.parties import Parties
 
 from . import text
-from .artifacts import Got
-from .chain import Case, Look
-from .desk import Desk
-from .element import Question, Shown, shown
+from .chain import Look
+from .disputed import Disputed, records_of
+from .graph_pages import graph_content, picture_of
 from .history import moments
 from .ladder import ladder
-from .operator import Graph
-from .parties import Parties
 from .rendering import NotThere
-from .rungs import Ladder
+from .whole_graph import WholeGraph
 
-MAX_SERVERS = 8
+MAX_READERS = 40
 
 
-class OperatorPages(Desk):
+class OperatorPages(Disputed):
     """An operator in its graph, and a disputed number."""
 
     def operator(self, number: int, match: str, node: int | None, q: str, group: str) -> str:
@@ -38,6 +31,7 @@ class OperatorPages(Desk):
             got = self.graph(job)
             disputed = found.found.node
             content: dict[str, Any] = {"graph": None, "reason": got.reason, "pending": got.pending}
+            content["explore"] = self._command("explorer", "--bundle", "JOB")
             words, module = q[:200], group[:400]
             if got.value is not None:
                 graph, count = got.value, len(got.value.program.nodes)
@@ -53,7 +47,8 @@ class OperatorPages(Desk):
                     "picture": picture,
                     "left_out": left_out,
                     "here": graph.shown(here),
-                    "readers": list(graph.readers(here))[:40],
+                    "readers": list(graph.readers(here))[:MAX_READERS],
+                    "more_readers": max(0, len(graph.readers(here)) - MAX_READERS),
                     "rows": [graph.shown(row) for row in rows],
                     "more": more,
                     "modules": modules,
@@ -78,11 +73,42 @@ class OperatorPages(Desk):
 
         return self._chain.reading(make)
 
-    def graph(self, job: JobView) -> Got[Graph]:
-        """Return a job's program with what it takes to draw it, if somebody serves it."""
-        return self._shelf.get(
-            ("graph", job.program_file), lambda: Graph(self._program_now(job), self.names(job))
-        )
+    def whole(self, number: int, match: str, node: int | None, q: str, group: int | None) -> str:
+        """The whole graph of the program, with the disputed operator in it."""
+
+        def make(look: Look) -> str:
+            case = self.case(look, number, match)
+            job = case.job
+            found = ladder(case, moments(case), Parties(job).name)
+            got, address = self.graph(job), self._place.part(job.id, case.id, "graph")
+            content = (
+                {"graph": None}
+                if got.value is None
+                else graph_content(got.value, node, q, group, address, found.found.node)
+            )
+            return self._render(
+                "graph.html",
+                f"Graph of job {number}",
+                live=address if got.pending else None,
+                job=job,
+                case=case,
+                reason=got.reason,
+                pending=got.pending,
+                **content,
+            )
+
+        return self._chain.reading(make)
+
+    def picture(self, number: int, match: str, group: int | None) -> bytes:
+        """Return the data of the whole graph, or of a group of it. Raises NotThere."""
+
+        def make(look: Look) -> WholeGraph | None:
+            return self.graph(self.case(look, number, match).job).value
+
+        found = self._chain.reading(make)
+        if found is None:
+            raise NotThere("the program is not here yet")
+        return picture_of(found, group)
 
     def fetching(self, number: int, match: str) -> bool:
         """Return whether something that the dispute's pages show is still being fetched."""
@@ -105,7 +131,7 @@ class OperatorPages(Desk):
             # NOTE: tensors of a step are at the claimants' servers, and whoever was right is likely to serve them.
             likely = job.servers(first=lambda claim: not claim.lost)
             base = next((uri for uri in map(text.link, likely) if uri), None)
-            records = _records(case)
+            records = records_of(case)
             return self._render(
                 "element.html",
                 f"Number in job {number}",
@@ -124,53 +150,3 @@ class OperatorPages(Desk):
             )
 
         return self._chain.reading(make)
-
-    def _element(self, case: Case, found: Ladder) -> Got[Shown]:
-        job, at, records = case.job, found.found, _records(case)
-        uris = servers_of(case)
-        if at.node is None or records is None:
-            return Got(
-                reason="the dispute has not come down to one operator, or both records of it are not shown"
-            )
-        graph = self.graph(job)
-        if graph.value is None:
-            return Got(reason=graph.reason)
-        question = question_about(case, found, graph.value.program)
-        assert question is not None
-        key = ("element", case.id, records[0].hash(), records[1].hash(), at.element, question.judged)
-        make = partial(shown, question, Served(self._fetcher, uris), self._memory)
-        return self._shelf.get(key, make)
-
-
-def question_about(case: Case, found: Ladder, program: Program) -> Question | None:
-    """Return what is asked about the disputed number; None if the dispute has not come down to an operator."""
-    at, records = found.found, _records(case)
-    if at.node is None or records is None:
-        return None
-    structure = program.nodes[at.node]
-    one_step = at.hi is not None and at.lo is not None and at.hi - at.lo == 1
-    return Question(
-        structure,
-        records,
-        case.job.program.mode,
-        tuple(program.type_of(operand) for operand in structure.inputs),
-        at.output if case.trials else None,
-        at.element,
-        at.entry,
-        at.hi if case.trials and one_step else None,
-    )
-
-
-def _records(case: Case) -> tuple[Record, Record] | None:
-    """Return both sides' records of the disputed node, if the chain has them."""
-    if case.hearing is not None:
-        first, second = case.hearing.terms.dispute.records
-        return first, second
-    told = [one.records for one in moments(case) if one.records is not None]
-    return told[-1] if told else None
-
-
-def servers_of(case: Case) -> list[str]:
-    """Return the servers that may have the data: the client's, both spokesmen's, then the other claimants'."""
-    players = [player.lower() for player in case.match.terms.players]
-    return case.job.servers(first=lambda claim: claim.owner.lower() in players, client=True)[:MAX_SERVERS]

@@ -6,19 +6,19 @@ from referee_py.errors import InvalidInput, Unavailable
 from referee_py.walk.reason import Reason
 from trainer_node.chain import recorded
 from trainer_node.client.dispute_words import CASES
+from trainer_node.client.parties import Parties
+from trainer_node.ids import side_of, whole
 from trainer_node.network.sources import Served
 
 from .chain import Case, Look
-from .desk import Desk
+from .disputed import Disputed, question_about, servers_of
 from .element import shown
 from .history import moments
 from .ladder import ladder
-from .operator_pages import question_about, servers_of
-from .parties import Parties
-from .rungs import SIDES, Ladder
+from .rungs import Ladder
 
 
-class ProofPages(Desk):
+class ProofPages(Disputed):
     """The page of a proof, and the same as statements that hold or do not."""
 
     def proof(self, number: int, match: str) -> str:
@@ -39,7 +39,11 @@ class ProofPages(Desk):
                 ladder=found,
                 same=is_replayed(case),
                 said=statements(case, found),
-                deployment=look.client.deployment,
+                addresses=look.client.deployment.addresses,
+                commands=[
+                    self._command("dispute", "show", number, whole(case.id)),
+                    self._command("explorer", "check", number, whole(case.id)),
+                ],
             )
 
         return self._chain.reading(make)
@@ -70,7 +74,7 @@ class ProofPages(Desk):
                 is_right = "not known" if right is None else "right" if right else "wrong"
                 said.append(
                     (
-                        f"side {SIDES[side]} {word}; its element {one.element} is {is_right}: {one.values[side].hex}",
+                        f"{side_of(side)} {word}; its element {one.element} is {is_right}: {one.values[side].hex}",
                         holds,
                     )
                 )

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from pydantic_core import from_json
-
-from referee_py.errors import Unavailable
 from trainer_node.audit.address import Address
+from trainer_node.audit.certificate import MAX_EVIDENCE, NO_NAMES, Certificate, certify_run
 from trainer_node.audit.coverage import Coverage, files_in, merge
+from trainer_node.audit.parting import place_words
 from trainer_node.audit.published import PublishedRun
 from trainer_node.audit.receipt import UNKNOWN
+from trainer_node.audit.run_diff import Compared, RunDiff, compare
 from trainer_node.local.bundle import Bundle
-from trainer_node.local.metrics_file import RESERVED
 from trainer_node.storage.store import Store
 
 from . import curve, drawing, text
+from .artifacts import Shelf
+from .beside import beside
+from .certificate_pages import BUNDLE, content
+from .graph_pages import graph_content, picture_of
 from .intervals import MAX_SHOWN, Interval, Intervals
-from .operator import Graph
 from .rendering import NotThere, Place, render
+from .run_metrics import RunMetrics
+from .shown_commands import shell
+from .whole_graph import WholeGraph
 
-METRICS, MAX_METRICS_BYTES = "metrics.jsonl", 16 << 20
-MAX_CURVES = 4
+PLACE = Place(chain=False)
+MAX_DIFFERENCES, MAX_CHECKPOINTS = 100, 32
 
 
 class RunPages:
-    """Makes the page of one run. ``receipts``: folders of receipts, or files. Raises Unavailable, InvalidInput."""
+    """Makes the pages of one run. ``receipts``: folders of receipts, or files; ``against``: what it is compared with.
+
+    Raises Unavailable, InvalidInput.
+    """
 
     hosts: frozenset[str] = frozenset()
 
@@ -39,49 +45,123 @@ class RunPages:
         *,
         bundles: Sequence[Bundle] = (),
         receipts: Sequence[Path] = (),
+        against: str | None = None,
         hosts: frozenset[str] = frozenset(),
     ) -> None:
-        self.hosts = hosts
+        self.hosts, self._cache, self._against, self._receipts = hosts, cache, against, list(receipts)
+        self._shelf = Shelf()
         at = Address(address)
         self._address = address
         self._run = PublishedRun(at, Store(cache, sync=False))
-        self._coverage = merge(self._run, files_in(receipts)) if receipts else None
-        self._series = _metrics(at)
-        names = next(
-            (one.names for one in bundles if one.program.file_hash().hex() == self._run.claim.program_file),
-            None,
-        )
-        self._graph = Graph(self._run.program, names) if names is not None else None
+        files = files_in(receipts)
+        self._unread = max(0, len(files) - MAX_EVIDENCE)
+        self._coverage = merge(self._run, files[:MAX_EVIDENCE]) if receipts else None
+        self._metrics = RunMetrics.read(at)
+        mine = (one for one in bundles if one.program.file_hash().hex() == self._run.claim.program_file)
+        bundle = next(mine, None)
+        self._names = bundle.names if bundle is not None else NO_NAMES
+        self._graph = WholeGraph(self._run.program, bundle.names) if bundle is not None else None
+        self._beside = beside(bundle.labels) if bundle is not None else None
 
     def close(self) -> None:
-        """Nothing is open."""
+        self._shelf.close()
 
     def failure(self, title: str, reason: str) -> str:
-        return render("failure.html", title, Place(), reason=reason)
+        return render("failure.html", title, PLACE, reason=reason)
 
     def home(self, page: int = 1) -> str:
         """The run."""
         if page != 1:
-            raise NotThere("a run has one page")
+            raise NotThere("the list of runs has one page")
         claim, run = self._run.claim, self._run
-        strip = strip_of(run, self._coverage)
+        strip, series = strip_of(run, self._coverage), self._metrics.series()
+        modules, fewer = self._graph.modules() if self._graph is not None else ([], 0)
         return render(
             "run.html",
             f"Run {claim.name[:60]}",
-            Place(),
+            PLACE,
             address=self._address,
             claim=claim,
             terms=run.terms,
             strip=strip,
             strip_chart=drawing.intervals(strip),
-            curve=curve.draw(self._series, claim.steps) if self._series else None,
+            curve=curve.draw(series, claim.steps) if series else None,
+            metrics=self._metrics.summaries(),
+            beside=self._beside,
             coverage=self._coverage,
             chances=_chances(self._coverage),
             differences=_differences(self._coverage),
-            modules=self._graph.modules()[0] if self._graph is not None else [],
+            modules=modules,
+            fewer=fewer,
             checkpoints=[
-                (run.span(number)[1], leaf) for number, leaf in enumerate(run.tree.leaves[:MAX_SHOWN], 1)
+                (run.span(number)[1], leaf)
+                for number, leaf in enumerate(run.tree.leaves[:MAX_CHECKPOINTS], 1)
             ],
+            audit=shell("audit", self._address, "--root", claim.root),
+            explore=shell("explorer", "--run", self._address, "--receipts", "RECEIPTS"),
+            max_differences=MAX_DIFFERENCES,
+            unread=self._unread,
+            most_read=MAX_EVIDENCE,
+            against=self._against,
+            certified=certify_run(run, self._coverage, self._names) if self._coverage is not None else None,
+        )
+
+    def whole(self, node: int | None, q: str, group: int | None) -> str:
+        """The whole graph of its program."""
+        content = graph_content(self._graph_only(), node, q, group, "/graph")
+        return render("graph.html", "Graph", PLACE, reason="", pending=False, **content)
+
+    def picture(self, group: int | None) -> bytes:
+        """Return the data of the whole graph, or of a group of it. Raises NotThere."""
+        return picture_of(self._graph_only(), group)
+
+    def _graph_only(self) -> WholeGraph:
+        if self._graph is None:
+            raise NotThere("the names of this program's operators are not known; add --bundle")
+        return self._graph
+
+    def run_metrics(self) -> RunMetrics:
+        """Return what is published of its metrics."""
+        return self._metrics
+
+    def certificate(self) -> str:
+        """What receipts say of the run, and what they do not."""
+        flags = [word for path in self._receipts for word in ("--receipts", path)]
+        command = shell("run", "certificate", self._address, *flags, *(BUNDLE if self._names.slots else ()))
+        more = content(self.run_certificate(), self._run.claim.name or "a run", "/", command)
+        return render("certificate.html", "Certificate", PLACE, **more)
+
+    def run_certificate(self) -> Certificate:
+        """Return the certificate of the run. Raises NotThere without receipts."""
+        if self._coverage is None:
+            raise NotThere("no receipts were given, so nothing can be certified; add --receipts")
+        return certify_run(self._run, self._coverage, self._names)
+
+    def compare(self) -> str:
+        """The run beside another one, a claim or a bundle."""
+        if self._against is None:
+            raise NotThere("no second run was given; add --against")
+        second, names = self._against, self._names
+
+        def make() -> RunDiff:
+            pair = (Compared.open(text, self._cache) for text in (self._address, second))
+            return compare(*pair, names=names)
+
+        got = self._shelf.get("compare", make)
+        diff = got.value
+        return render(
+            "compare.html",
+            "Comparison",
+            PLACE,
+            live="/compare" if got.pending else None,
+            first=self._address,
+            second=second,
+            diff=diff,
+            reason=got.reason,
+            words=place_words(diff.place) if diff is not None and diff.place is not None else "",
+            rows=[(kind, one) for kind, found in diff.configuration.items() for one in found] if diff else [],
+            most=MAX_DIFFERENCES,
+            again=shell("run", "diff", self._address, second),
         )
 
 
@@ -102,6 +182,9 @@ def strip_of(run: PublishedRun, coverage: Coverage | None) -> Intervals:
         kinds = [said.get(number, ("unseen", ""))[0] for number in numbers]
         kind = next(kind for kind in order if kind in kinds)
         by = next((said[number][1] for number in numbers if number in said and said[number][0] == kind), "")
+        seen = len(kinds) - kinds.count("unseen")
+        if kind == "unseen" and seen:
+            kind, by = "partly", f"{seen} of {len(kinds)} intervals sampled or checked"
         shown.append(Interval(low, run.span(low)[0] + 1, run.span(numbers[-1])[1], kind, by))
     counts = {
         kind: sum(what == kind for what, _ in said.values()) for kind in ("checked", "sampled", "disputed")
@@ -118,29 +201,7 @@ def _differences(coverage: Coverage | None) -> list[tuple[int, str, str]]:
     found = []
     for number, known in (coverage.intervals if coverage else {}).items():
         for auditor, receipt in known.differ.items():
-            places = ("step", receipt.step), ("node", receipt.node), ("element", receipt.element)
+            places = ("step", receipt.step), ("operator", receipt.node), ("element", receipt.element)
             words = ", ".join(f"{what} {place}" for what, place in places if place != UNKNOWN)
             found.append((number, auditor, words or "another checkpoint follows"))
-    return found[:100]
-
-
-def _metrics(address: Address) -> list[curve.Series]:
-    """Return the published metrics as curves. SAFETY: their publisher may have written anything."""
-    try:
-        data = address.read(METRICS, MAX_METRICS_BYTES)
-    except Unavailable:
-        return []
-    found: dict[str, list[tuple[int, float]]] = {}
-    for line in data.splitlines():
-        try:
-            row: Any = from_json(line)
-        except ValueError:
-            continue
-        step = row.get("step") if isinstance(row, dict) else None
-        if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 1 << 48:
-            continue
-        for name, value in row.items():
-            known = name in found or len(found) < MAX_CURVES
-            if name not in RESERVED and known and isinstance(value, int | float) and math.isfinite(value):
-                found.setdefault(name, []).append((step, float(value)))
-    return [(text.said(name, 40), points) for name, points in found.items() if len(points) > 1]
+    return found

@@ -9,11 +9,12 @@ from typing import Any
 import jinja2
 
 from trainer_node.cli.arithmetic import mode_words
-from trainer_node.ids import short
+from trainer_node.ids import SIDES, short
 
 from . import text
-from .rungs import SIDES
 
+ADDRESS_CHARS = 42
+"""Length of an account as text."""
 DIGEST = "@@digest@@"
 """Stands in a page for the digest of the page, until that is known."""
 
@@ -24,9 +25,11 @@ class NotThere(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Place of a page: it makes the addresses of other pages. ``static``: the pages are files of one folder."""
+    """Place of a page: it makes the addresses of other pages. ``static``: the pages are files of one folder; ``chain``:
+    they are about a chain."""
 
     static: bool = False
+    chain: bool = True
 
     def home(self) -> str:
         return "/" if not self.static else "index.html"
@@ -34,8 +37,20 @@ class Place:
     def asset(self, name: str) -> str:
         return f"assets/{name}" if self.static else f"/static/{name}"
 
+    def file(self, name: str) -> str:
+        return name if self.static else f"/{name}"
+
     def job(self, job: int) -> str:
         return "job.html" if self.static else f"/job/{job}"
+
+    def account(self, address: str) -> str:
+        return f"/account/{address.lower()}"
+
+    def known_of(self, value: str) -> str | None:
+        """Return the page of what is known of a hash or an account, given in full; None where no chain is asked."""
+        if self.static or not self.chain:
+            return None
+        return self.account(value) if len(value) == ADDRESS_CHARS else f"/find?q={value}"
 
     def dispute(self, job: int, match: int, at: int | None = None) -> str:
         if self.static:

@@ -8,11 +8,11 @@ from referee_py.program import Structure
 from referee_py.walk.reason import Reason
 from trainer_node.chain.events import Event
 from trainer_node.client.dispute_words import Words
-from trainer_node.ids import short
+from trainer_node.ids import short, side_of
 
 from .chain import Case
 from .history import Moment
-from .rungs import SIDES, Found, Moves, Names, Pair, Rung
+from .rungs import Found, Moves, Names, Pair, Rung
 from .text import moment
 
 
@@ -26,7 +26,7 @@ class RungMaker:
         self.found = Found()
         self.losers: tuple[int, ...] | None = None
         self.reason: Reason | None = None
-        self._words = Words(self._terms, moment, lambda side: f"side {SIDES[side]}", name, self._whose)
+        self._words = Words(self._terms, moment, side_of, name, self._whose)
         self._event: Event
         self._moment: Moment | None = None
         self._used: set[bytes] = set()
@@ -62,7 +62,7 @@ class RungMaker:
         pair = hearing.terms.submission.records if hearing is not None else (b"", b"")
         for side in (0, 1):
             if pair[side] == record:
-                return f"the record of side {SIDES[side]}"
+                return f"the record of {side_of(side)}"
         return f"another record, {short(record)}"
 
     def _compare_records(self, rung: Rung) -> None:
@@ -81,7 +81,9 @@ class RungMaker:
         differs = next((what for what, one, other in rung.pairs[1:] if one != other), "")
         rung.lead = {
             "structure": "One side names another operator. The program says which it is.",
-            "rounding log": "The rounding logs differ. The trainer has committed to one of them.",
+            "rounding log": "The rounding logs differ. The trainer has committed to one of them."
+            if self._terms.arithmetic.follows_logs
+            else "One side names a rounding log, and this arithmetic has none.",
         }.get(
             differs,
             f"Structure and inputs are equal, but {differs} differs: somebody has to compute this one operator."

@@ -10,7 +10,6 @@ from referee_py.walk.reason import Reason
 
 from .index import Sent
 
-SIDES = "A", "B"
 Pair = tuple[bytes, bytes]
 Names = Callable[[str], str]
 """Name of an account on the page."""
@@ -62,11 +61,6 @@ class Rung:
     facts: list[tuple[str, str]] = field(default_factory=list)
     page: str = ""
     """Another page about it: operator or element."""
-
-    @property
-    def funnel(self) -> bool:
-        """True if the first difference leads to the rung below."""
-        return self.strip is not None and self.strip.found
 
     @property
     def gas(self) -> int:

@@ -19,8 +19,12 @@ def said(text: object, limit: int = NAME_CHARS) -> str:
     SAFETY: control characters, and those that turn the direction of text or take no place (Unicode categories C*), are
     shown as such: they could make a text look like another one. So are long rows of combining marks, which overflow.
     """
+    given = str(text)
+    # NOTE: plain words, which are most, have none of these characters.
+    if given.isascii() and given.isprintable():
+        return given if len(given) <= limit else given[: limit - 1] + "…"
     found, marks = [], 0
-    for character in str(text)[: 4 * limit]:
+    for character in given[: 4 * limit]:
         kind = unicodedata.category(character)
         marks = marks + 1 if kind in ("Mn", "Me") else 0
         if kind[0] == "C" or kind in ("Zl", "Zp"):
@@ -28,7 +32,7 @@ def said(text: object, limit: int = NAME_CHARS) -> str:
         if marks <= 2:
             found.append(character)
     shown = "".join(found)
-    return shown if len(shown) <= limit and len(str(text)) <= 4 * limit else shown[: limit - 1] + "…"
+    return shown if len(shown) <= limit and len(given) <= 4 * limit else shown[: limit - 1] + "…"
 
 
 def link(uri: object) -> str | None:
@@ -47,13 +51,23 @@ def whole(value: bytes | str) -> str:
 
 def ether(wei: int) -> str:
     """Return an amount for people."""
-    if 0 < abs(wei) < 10**9:
+    if wei < 0:
+        return f"−{ether(-wei)}"
+    if 0 < wei < 10**9:
         return f"{wei:,} wei"
     return f"{(Decimal(wei) / 10**18).normalize():f} ETH"
 
 
 def ether_short(wei: int) -> str:
-    """Return an amount to four places."""
+    """Return an amount to four places; one that has none of them, in smaller units."""
+    if wei < 0:
+        return f"−{ether_short(-wei)}"
+    if 0 < wei < 10**14:
+        return (
+            f"{wei:,} wei"
+            if wei < 10**9
+            else f"{(Decimal(wei) / 10**9).quantize(Decimal('0.1')).normalize():f} gwei"
+        )
     amount = Decimal(wei) / 10**18
     return f"{amount.quantize(Decimal('0.0001')).normalize():f} ETH"
 
@@ -72,9 +86,11 @@ def seconds(count: int) -> str:
 
 def moment(instant: int) -> str:
     """Return an instant in UTC, given in unix seconds."""
-    if not 0 < instant < 1 << 40:
+    try:
+        found = datetime.fromtimestamp(instant, UTC)
+    except (ValueError, OverflowError, OSError):  # NOTE: a calendar ends with the year 9999
         return "–"
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return found.strftime("%Y-%m-%d %H:%M:%S UTC") if instant > 0 else "–"
 
 
 def plural(count: int, word: str) -> str:

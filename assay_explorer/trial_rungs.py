@@ -7,9 +7,10 @@ from typing import Any
 from referee_py.element import Entry
 from referee_py.trial.rules import leaf_count as data_leaves
 from referee_py.walk.sides import sides
+from trainer_node.ids import side_of
 
 from .rung_maker import RungMaker
-from .rungs import SIDES, Found, Rung, Strip
+from .rungs import Found, Rung, Strip
 from .text import plural
 
 
@@ -90,7 +91,7 @@ class TrialRungs(RungMaker):
 
     def _on_trial_decided(self, args: dict[str, Any], trial: int) -> None:
         rung = self._element.get(trial, self._trials[trial])
-        losers = " and ".join(f"side {SIDES[side]}" for side in sides(args["losers"]))
+        losers = " and ".join(map(side_of, sides(args["losers"])))
         strip = rung.strip
         judged = strip is not None and strip.found and rung.kind == "element"
         how = f"computes step {strip.lo + 1} itself" if judged and strip is not None else "decides"

@@ -11,25 +11,31 @@ import hashlib
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import structlog
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
+from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from referee_py.errors import AssayError, InvalidInput, Unavailable
+from trainer_node.audit.certificate import Certificate
 from trainer_node.errors import ChainError
 
+from .certificate_pages import MEDIA
 from .pages import Pages
 from .published import RunPages
 from .rendering import DIGEST, NotThere
+from .unfinished import UnfinishedPages
 
 STATIC = Path(__file__).with_name("static")
 ASSETS = {
     "style.css": "text/css",
     "app.js": "text/javascript",
+    "chart.js": "text/javascript",
+    "graph.js": "text/javascript",
+    "cytoscape.min.js": "text/javascript",
     "htmx.min.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
@@ -48,12 +54,11 @@ HEADERS = {
 _log = structlog.get_logger(__name__)
 
 
+AnyPages = Pages | RunPages | UnfinishedPages
 Show = Callable[[Request, Callable[[], str]], Awaitable[Response]]
 
 
-def create_app(
-    pages: Pages | RunPages, tick: Callable[[], None] | None = None, every_s: float = 1.0
-) -> FastAPI:
+def create_app(pages: AnyPages, tick: Callable[[], None] | None = None, every_s: float = 1.0) -> FastAPI:
     """Return the application. ``tick`` is called every ``every_s`` seconds while it runs."""
 
     @contextlib.asynccontextmanager
@@ -101,10 +106,6 @@ def create_app(
             return Response(status_code=204)
         return HTMLResponse(body.replace(DIGEST, digest))
 
-    @app.get("/")
-    async def home(request: Request, page: int = 1) -> Response:
-        return await show(request, lambda: pages.home(page))
-
     @app.exception_handler(404)
     async def missing(_request: Request, _error: Exception) -> Response:
         return HTMLResponse(pages.failure("Not here", "There is no such page."), 404)
@@ -115,15 +116,104 @@ def create_app(
 
     if isinstance(pages, Pages):
         _add_pages(app, pages, show)
+    else:
+        _add_run(app, pages, show)
     return app
+
+
+def _add_run(app: FastAPI, pages: RunPages | UnfinishedPages, show: Show) -> None:
+    """Add the pages of a published run."""
+
+    @app.get("/")
+    async def home(request: Request) -> Response:
+        return await show(request, pages.home)
+
+    @app.get("/certificate")
+    async def certificate(request: Request) -> Response:
+        return await show(request, pages.certificate)
+
+    @app.get("/compare")
+    async def compare(request: Request) -> Response:
+        return await show(request, pages.compare)
+
+    @app.get("/graph")
+    async def whole(
+        request: Request, node: int | None = None, q: str = "", group: int | None = None
+    ) -> Response:
+        return await show(request, lambda: pages.whole(node, q, group))
+
+    @app.get("/graph.json")
+    async def picture(group: int | None = None) -> Response:
+        return await _picture(pages, lambda: pages.picture(group))
+
+    @app.get("/metrics.{kind}")
+    async def metrics(kind: str) -> Response:
+        if kind not in ("csv", "json"):
+            return HTMLResponse(pages.failure("Not here", "There is no such page."), 404)
+        found = await run_in_threadpool(pages.run_metrics)
+        media = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+        data = await run_in_threadpool(found.as_csv if kind == "csv" else found.as_json)
+        return Response(data, media_type=media[kind])
+
+    @app.get("/{name}")
+    async def file(name: str) -> Response:
+        return await _certificate_file(pages, name, pages.run_certificate)
+
+
+async def _certificate_file(pages: AnyPages, name: str, make: Callable[[], Certificate]) -> Response:
+    """Answer with a file of a certificate."""
+    if name not in MEDIA:
+        return HTMLResponse(pages.failure("Not here", "There is no such page."), 404)
+    kind, content = MEDIA[name]
+    try:
+        return Response(content(await run_in_threadpool(make)), media_type=kind)
+    except (NotThere, AssayError) as error:
+        return HTMLResponse(pages.failure("No certificate", str(error)), 404)
+
+
+async def _picture(pages: AnyPages, make: Callable[[], bytes]) -> Response:
+    """Answer with the data of a graph."""
+    try:
+        return Response(await run_in_threadpool(make), media_type="application/json")
+    except (NotThere, AssayError) as error:
+        return HTMLResponse(pages.failure("No graph", str(error)), 404)
 
 
 def _add_pages(app: FastAPI, pages: Pages, show: Show) -> None:
     """Add the pages of jobs and disputes."""
 
+    @app.get("/")
+    async def home(
+        request: Request, page: int = 1, show_only: Annotated[str, Query(alias="show")] = "all"
+    ) -> Response:
+        return await show(request, lambda: pages.home(page, show_only))
+
+    @app.get("/find")
+    async def find(request: Request, q: str = "") -> Response:
+        to: list[str] = []
+
+        def make() -> str:
+            one, page = pages.find(q)
+            to.extend([] if one is None else [one])
+            return page
+
+        shown = await show(request, make)
+        return RedirectResponse(to[0], 303) if to else shown
+
+    @app.get("/account/{address}")
+    async def account(request: Request, address: str, page: int = 1) -> Response:
+        return await show(request, lambda: pages.account(address, page))
+
     @app.get("/job/{job}")
     async def job(request: Request, job: int) -> Response:
         return await show(request, lambda: pages.job(job))
+
+    @app.get("/deployment.json")
+    async def deployment() -> Response:
+        try:
+            return PlainTextResponse(pages.deployment(), media_type="application/json")
+        except (NotThere, AssayError) as error:
+            return HTMLResponse(pages.failure("No deployment file", str(error)), 404)
 
     @app.get("/job/{job}/result")
     async def result(job: int) -> Response:
@@ -132,6 +222,14 @@ def _add_pages(app: FastAPI, pages: Pages, show: Show) -> None:
         except (NotThere, AssayError) as error:
             return HTMLResponse(pages.failure("No result to download", str(error)), 404)
         return FileResponse(path, media_type="application/octet-stream", filename=f"job-{job}.safetensors")
+
+    @app.get("/job/{job}/certificate")
+    async def certificate(request: Request, job: int) -> Response:
+        return await show(request, lambda: pages.certificate(job))
+
+    @app.get("/job/{job}/{name}")
+    async def file(job: int, name: str) -> Response:
+        return await _certificate_file(pages, name, lambda: pages.job_certificate(job))
 
     @app.get("/job/{job}/dispute/{match}")
     async def dispute(request: Request, job: int, match: str, at: int | None = None) -> Response:
@@ -146,6 +244,16 @@ def _add_pages(app: FastAPI, pages: Pages, show: Show) -> None:
         request: Request, job: int, match: str, node: int | None = None, q: str = "", group: str = ""
     ) -> Response:
         return await show(request, lambda: pages.operator(job, match, node, q, group))
+
+    @app.get("/job/{job}/dispute/{match}/graph")
+    async def whole(
+        request: Request, job: int, match: str, node: int | None = None, q: str = "", group: int | None = None
+    ) -> Response:
+        return await show(request, lambda: pages.whole(job, match, node, q, group))
+
+    @app.get("/job/{job}/dispute/{match}/graph.json")
+    async def picture(job: int, match: str, group: int | None = None) -> Response:
+        return await _picture(pages, lambda: pages.picture(job, match, group))
 
     @app.get("/job/{job}/dispute/{match}/element")
     async def element(request: Request, job: int, match: str) -> Response:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, with_settings
+from trainer_node.cli.completion import among
 from trainer_node.cli.flags import flag, only_given, with_flags
 from trainer_node.suggest import did_you_mean
 
@@ -30,12 +31,17 @@ ALL = "all"
 def demo(
     mode: ModeFlags,
     fault: Annotated[
-        str, typer.Option(help=f"The lie: {', '.join(Fault)}, or {ALL} for each in turn.")
+        str,
+        typer.Option(
+            help=f"The lie: {', '.join(Fault)}, or {ALL} for each in turn.",
+            autocompletion=among([*Fault, ALL]),
+        ),
     ] = Fault.WRONG_OP_OUTPUT,
     scenario: Annotated[
         str | None,
         typer.Option(
-            help=f"The parties of the dispute: {', '.join(Scenario)}. In rounded-f64 one trainer only."
+            help=f"The parties of the dispute: {', '.join(Scenario)}. In rounded-f64 one trainer only.",
+            autocompletion=among(Scenario),
         ),
     ] = None,
     court_only: CourtOnlyOption = False,
@@ -169,6 +175,7 @@ FaultOption = Annotated[
         help=f"Cheat in this way; only on your own chain: {', '.join(Fault)}.",
         show_default=False,
         parser=_fault,
+        autocompletion=among(Fault),
         metavar="LIE",
     ),
 ]

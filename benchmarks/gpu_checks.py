@@ -15,9 +15,9 @@ import numpy as np
 from repops import selftest
 from repops.backends import Backend, backend
 from repops.block_data import DRAWERS, KINDS, drawn, factors
-from repops.calls import random_call
 from repops.host import cpu
 from repops.opset import OPS
+from repops.random_calls import random_call
 from repops.sums import SumMode
 from repops.tensors import Array, canonical, spec_of
 

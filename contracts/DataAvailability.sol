@@ -63,8 +63,8 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
     uint256 private constant RECORD_SECONDS = 10;
     uint256 private constant LOG_SECONDS = 60;
 
-    /// @notice Places of one call: some 32,000 gas each.
-    uint256 public constant MAX_PLACES = 256;
+    /// @notice Places of one call: some 34,000 gas each, and 120,000 where new words are as dear as by EIP-8037.
+    uint256 public constant MAX_PLACES = 96;
     /// @notice Pieces that may be open under a root. NOTE: `DataAvailabilityHook.LISTS` follows from it.
     uint256 public constant MAX_OPEN = 512;
     /// @notice A deposit doubles with every other open checkpoint under the root, and with this many open pieces.
@@ -146,6 +146,7 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
         // SAFETY: the reentrancy guard spans the call.
         if (until != 0) subject.jobs.extend(subject.jobId, subject.root, requests.start, until);
         if (msg.value < deposit) revert WrongDeposit(msg.value, deposit);
+        _prepare(msg.sender);
         _credit(msg.sender, msg.value - deposit);
     }
 

@@ -36,6 +36,12 @@ abstract contract Escrow is IEscrow, ReentrancyGuardTransient {
         emit Credited(account, amount);
     }
 
+    /// @dev Writes the word of an account's credits, for which its first credit would pay. SAFETY: so whoever makes
+    /// others credit it pays for the word, however dear that is, and not they.
+    function _prepare(address account) internal {
+        if (_owed[account] == 0) _owed[account] = 1;
+    }
+
     function _pay(address account) private nonReentrant {
         uint256 amount = credit(account);
         if (amount == 0) revert NothingToPay(account);

@@ -19,6 +19,8 @@ contract Jobs is DataAvailabilityHook {
 
     /// @notice Each new root of a challenger costs this fraction of the stake more than the one before.
     uint256 private constant FLAT = 16;
+    /// @dev The part of its stake that it costs a slot holder to resign.
+    uint256 private constant RESIGNING = 32;
 
     // ------------------------------------------------------------------ constructor
 
@@ -34,7 +36,7 @@ contract Jobs is DataAvailabilityHook {
     function join(uint256 jobId) external payable during(jobId, JobPhase.Training) {
         KeptJob storage job = _jobs[jobId];
         uint256 stake = stakeOf(jobId);
-        if (msg.value < stake) revert WrongStake(msg.value, stake);
+        _take(msg.value, stake);
         if (job.joined >= job.slots) revert NoFreeSlot(jobId);
         if (_slotOf(jobId, job, msg.sender) != 0) revert AlreadyJoined(jobId, msg.sender);
 
@@ -42,7 +44,25 @@ contract Jobs is DataAvailabilityHook {
         // INVARIANT: `stakeOf` is at most 2^80 (Notary).
         (seat.owner, seat.stake) = (msg.sender, uint88(stake));
         emit Joined(jobId, msg.sender);
-        _credit(msg.sender, msg.value - stake);
+    }
+
+    function resign(uint256 jobId) external during(jobId, JobPhase.Training) {
+        KeptJob storage job = _jobs[jobId];
+        uint256 slot = _slot(jobId, job);
+        Seat storage seat = _seats[jobId][slot];
+        if (seat.mark != 0) revert AlreadyCommitted(jobId, msg.sender);
+
+        uint256 stake = seat.stake;
+        // INVARIANT: the slots that are taken stay the first ones. Nothing names a slot by its number before Reveal.
+        uint256 last = --job.joined;
+        Seat storage moved = _seats[jobId][last];
+        if (slot != last) (seat.owner, seat.stake, seat.mark) = (moved.owner, moved.stake, moved.mark);
+        (moved.owner, moved.stake, moved.mark) = (address(0), 0, 0);
+        emit Resigned(jobId, msg.sender);
+        // SAFETY: it costs something, or whoever takes all slots keeps a job from being trained for nothing.
+        uint256 fee = stake / RESIGNING;
+        _credit(BURNED, fee);
+        _credit(msg.sender, stake - fee);
     }
 
     function commit(uint256 jobId, bytes32 commitment) external during(jobId, JobPhase.Training) {
@@ -99,12 +119,10 @@ contract Jobs is DataAvailabilityHook {
         // SAFETY: if new roots were admitted later, each would delay the end by a match.
         if (closed && (founds || !_isReclaimable(jobId, claim.root))) revert RootClosed(claim.root);
         uint256 stake = priceOf(jobId, claim.root);
-        // SAFETY: at least, not exactly, because a claim just before this one makes this one dearer.
-        if (msg.value < stake) revert WrongStake(msg.value, stake);
+        _take(msg.value, stake);
         _hasClaimed[jobId][msg.sender] = true;
         uint32 number = _claimCount(job);
         _claim(jobId, job, claim, number, _seatOf(jobId, job, number), stake, false);
-        _credit(msg.sender, msg.value - stake);
     }
 
     function finalize(uint256 jobId) external nonReentrant during(jobId, JobPhase.Closing) {
@@ -130,7 +148,7 @@ contract Jobs is DataAvailabilityHook {
         }
         // INVARIANT: with no match open, every group except the waiting one is dead, refutations aside.
         job.ended = JobPhase.Accepted;
-        emit Accepted(jobId, _rootOf(jobId, job, uint32(job.waiting) - 1));
+        emit Accepted(jobId, _waitingRoot(jobId, job));
     }
 
     function collect(uint256 jobId, uint32 number) external nonReentrant {
@@ -162,8 +180,7 @@ contract Jobs is DataAvailabilityHook {
         uint256 taken = seat.stake;
         stake = stakeOf(jobId);
         if (stake < taken) stake = taken;
-        if (taken + msg.value < stake) revert WrongStake(taken + msg.value, stake);
-        _credit(msg.sender, taken + msg.value - stake);
+        _take(taken + msg.value, stake);
     }
 
     /// @dev Returns the stakes of the slots without a revealed claim.
@@ -195,7 +212,7 @@ contract Jobs is DataAvailabilityHook {
     function acceptedRoot(uint256 jobId) external view returns (bytes32) {
         KeptJob storage job = _jobs[jobId];
         if (job.ended != JobPhase.Accepted) return 0;
-        return _rootOf(jobId, job, uint32(job.waiting) - 1);
+        return _waitingRoot(jobId, job);
     }
 
     function commitmentOf(uint256, address, bytes32, bytes32, bytes32, bytes32)
@@ -214,9 +231,9 @@ contract Jobs is DataAvailabilityHook {
     }
 
     function _hasClaimedBefore(uint256 jobId, KeptJob storage job) private view returns (bool) {
+        if (_hasClaimed[jobId][msg.sender]) return true;
         uint256 slot = _slotOf(jobId, job, msg.sender);
-        if (slot != 0 && _seats[jobId][slot - 1].flags & CLAIMS != 0) return true;
-        return _hasClaimed[jobId][msg.sender];
+        return slot != 0 && _seats[jobId][slot - 1].flags & CLAIMS != 0;
     }
 
     function priceOf(uint256 jobId, bytes32 root) public view returns (uint256) {

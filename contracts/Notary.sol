@@ -185,6 +185,8 @@ contract Notary is Reading, INotary {
 
     function groupsFrom(uint256 jobId, uint256 from) external view returns (Group[] memory) {
         KeptJob memory kept = _readKept(jobId);
+        // NOTE: without a job there is no file to read.
+        if (kept.file == address(0)) return new Group[](0);
         return _readGroups(jobId, kept, TermsFile.programOf(SSTORE2.read(kept.file)), from, PAGE);
     }
 

@@ -85,6 +85,7 @@ contract VerifierRegistry is IVerifierRegistry, Timed {
     }
 
     function release(address verifier) external {
+        if (_heldBy(verifier, msg.sender) == 0) revert NotHeld(verifier, msg.sender);
         --_held[verifier][msg.sender];
     }
 

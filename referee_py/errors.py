@@ -19,6 +19,11 @@ from __future__ import annotations
 class AssayError(Exception):
     """Base of every error that Assay raises on purpose."""
 
+    @property
+    def advice(self) -> str:
+        """Return what a person can do, where the message is made of another's words and does not say it; or nothing."""
+        return ""
+
 
 class InvalidInput(AssayError):
     """A value that breaks a rule; the message names the value, the limit and the remedy."""

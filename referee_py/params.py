@@ -47,8 +47,9 @@ RESPONSE_BYTES, BLOCKS_RESPONSE_BYTES = (
 )  # of a response with its paths: a record of 255 inputs, 8 blocks
 RECORD_SECONDS, LOG_SECONDS = 10, 60
 """Seconds that an open piece adds. At 100,000 bytes per minute: seven of the longest leaves, or one page of blocks."""
-MAX_REQUEST_PLACES, MAX_OPEN = 256, 512
-"""Places in one call, some 32,000 gas each; pieces open under one root, from which `LISTS` of the contracts follows."""
+MAX_REQUEST_PLACES, MAX_OPEN = 96, 512
+"""Places in one call, some 34,000 gas each, 120,000 under Amsterdam; pieces open under one root, from which `LISTS` of
+the contracts follows."""
 STEP, MAX_RANK = 64, 15
 """A deposit doubles with each other open checkpoint and with every `STEP` open pieces, at most `MAX_RANK` times."""
 CROWD = 32

@@ -38,6 +38,7 @@ from benchmarks import (
     soak,
     steps,
     tensor_core,
+    workers,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,6 +88,7 @@ SECTIONS = {
     "modes": Section(lambda o: modes.measure(o.turns)),
     "bf16": Section(lambda _: bf16.measure()),
     "steps": Section(lambda o: steps.measure(o.turns), usual=True),
+    "workers": Section(lambda o: workers.measure(o.turns)),
     "commitments": Section(lambda o: commitments.measure(o.turns), usual=True),
     "exact": Section(lambda o: exact.products(o.turns)),
     "exact-sums": Section(lambda o: exact.sums(o.turns)),

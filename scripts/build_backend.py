@@ -1,5 +1,5 @@
 """The hooks that pip calls: scikit-build-core's. But wheels and sdists need the compiled contracts of their sources,
-and the script library of the explorer's pages."""
+and the script libraries of the explorer's pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from build_contracts import not_compiled  # type: ignore[import-not-found] # pip
 from scikit_build_core import build
 from scikit_build_core.build import *  # noqa: F403
 
-HTMX = Path("assay_explorer/static/htmx.min.js")
+LIBRARIES = [Path("assay_explorer/static") / name for name in ("htmx.min.js", "cytoscape.min.js")]
 
 
 def build_wheel(*arguments: Any) -> str:  # type: ignore[no-redef]
@@ -32,5 +32,6 @@ def _require_made() -> None:
             f"{len(missing)} contracts are not compiled, or from other sources than these ({names}): "
             "run `make setup`, then build again"
         )
-    if not HTMX.is_file():
-        sys.exit(f"{HTMX} is missing: run `make setup`, then build again")
+    for library in LIBRARIES:
+        if not library.is_file():
+            sys.exit(f"{library} is missing: run `make setup`, then build again")

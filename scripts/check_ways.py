@@ -1,12 +1,14 @@
 """Check the ways that docs/architecture.md draws: each file exists, and the file that it stands under imports it.
 
 `make lint` runs this. A drawing is a code block marked `way`, with one file a line; deeper lines belong to the nearest
-line above that is less deep. Prints each line that is wrong and exits with status 1 if there is one.
+line above that is less deep. The numbered steps of a way name files of a drawing, each once. Prints each line that is
+wrong and exits with status 1 if there is one.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -82,7 +84,16 @@ def problems(document: str) -> list[str]:
             if above and path not in imported(above[-1][1]):
                 found.append(f"{above[-1][1]} does not import {path}")
             above.append((depth, path))
-    return found
+    return found + wrong_steps(
+        document, {line.split()[0] for one in drawings for line in one.split("\n") if line.strip()}
+    )
+
+
+def wrong_steps(document: str, drawn: set[str]) -> list[str]:
+    """Return what is wrong with the numbered steps: a file that is in no drawing, or that a way enters twice."""
+    steps = re.findall(r"^\d+\. `([^`]+/[^`]+)`", document, re.MULTILINE)
+    found = [f"{path} is a step, and in no drawing" for path in steps if path not in drawn]
+    return found + [f"{path} is entered twice" for path in sorted(set(steps)) if steps.count(path) > 1]
 
 
 def main() -> int:

@@ -4,7 +4,7 @@
     tests/contracts/schedules/NAME.json    gas of each transaction under a schedule: a diff shows what a change costs
     docs/measurements/storage.md           the table, between its marks
 
-Run it after the snapshots were renewed. tests/trainer_node/stake/test_gas_schedule.py fails if a file is stale.
+Run it after the snapshots were renewed. tests/referee_py/test_gas_schedule.py fails if a file is stale.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import sys
 from pathlib import Path
 
-from trainer_node.stake.gas_schedule import SCHEDULES, Counts
+from referee_py.gas_schedule import SCHEDULES, Counts
 
 ROOT = Path(__file__).resolve().parent.parent
 COUNTED = ROOT / "tests/contracts/snapshots/slots.json"

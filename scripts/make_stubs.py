@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import repops
-from repops.calls import random_call
 from repops.opset import OPS, Op, lookup
+from repops.random_calls import random_call
 from repops.tensors import spec_of
 
 ROOT = Path(__file__).resolve().parent.parent

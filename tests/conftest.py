@@ -6,12 +6,13 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import pytest
 import structlog
@@ -92,24 +93,32 @@ def _chains() -> Iterator[Callable[..., Anvil]]:
     from assay_lab.demo.network import development_keys
 
     keys = tuple("0x" + bytes(account.key).hex() for account in development_keys(_ACCOUNTS))
-    running: list[subprocess.Popen[bytes]] = []
+    running: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
 
     def start(*options: str, port: int | None = None, hardfork: str = "osaka") -> Anvil:
         port = port or free_port()
         command = [program, "--port", str(port), "--hardfork", hardfork, "--silent", *options]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        running.append(process)
+        words = tempfile.TemporaryFile()  # noqa: SIM115 - closed where the process ends
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=words)
+        running.append((process, words))
         _wait_for(port, process)
         return Anvil(f"http://127.0.0.1:{port}", process.pid, keys)
 
     yield start
-    for process in running:
+    for process, words in running:
+        if (
+            code := process.poll()
+        ) is not None:  # NOTE: some tests end it; elsewhere this says why a test has failed
+            words.seek(0)
+            told = words.read()[-2000:].decode(errors="replace")
+            print(f"anvil had ended by itself, with code {code}: {told}", file=sys.stderr)
         process.terminate()
-    for process in running:
+    for process, words in running:
         try:
             process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             process.kill()
+        words.close()
 
 
 @pytest.fixture

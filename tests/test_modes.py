@@ -21,6 +21,7 @@ PACKAGES = (
     "assay_capture",
     "assay_lab",
     "assay_explorer",
+    "assay_serve",
     "scripts",
     "examples",
 )

@@ -21,7 +21,15 @@ import pytest
 from tests.conftest import Anvil, find_anvil
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("assay_capture", "assay_explorer", "assay_lab", "referee_py", "repops", "trainer_node")
+PACKAGES = (
+    "assay_capture",
+    "assay_explorer",
+    "assay_lab",
+    "assay_serve",
+    "referee_py",
+    "repops",
+    "trainer_node",
+)
 STEPS = 20
 START_TIMEOUT_S = 120.0
 SDIST = "import build_backend, sys; build_backend.build_sdist(sys.argv[1])"

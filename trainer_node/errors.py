@@ -8,6 +8,7 @@ AssayError
 ├── SchemaMismatch           a database of another version or of another deployment
 ├── DeployError              a deployment that must not or could not be made
 ├── ReleaseRefused           a release that is withdrawn, or differs from this build
+├── WorkerLost               a worker of a run that is dead, hangs or computes wrongly; names it
 ├── DiskFailed               the disk refuses to read or write: what cannot be kept is computed again
 │   └── DiskFull             it has no room
 │       └── RoomKept         what room it has is kept for jobs in which we have a stake
@@ -34,9 +35,14 @@ AssayError
 
 from __future__ import annotations
 
+import shlex
+import sys
 from typing import Any
 
 from referee_py.errors import AssayError, HashMismatch, Unavailable
+
+PIP = f"{shlex.quote(sys.executable)} -m pip"
+"""The `pip` of this environment: one on the path may belong to another."""
 
 
 class ConfigError(AssayError):
@@ -65,6 +71,18 @@ class DeployError(AssayError):
 
 class ReleaseRefused(AssayError):
     """A release of the contracts that is not on the list, is withdrawn, or whose code differs from this build's."""
+
+
+class WorkerLost(AssayError):
+    """A worker of a run that has ended, does not answer in time, or has computed what others do not. ``worker`` is its
+    number."""
+
+    def __init__(self, worker: int, reason: str) -> None:
+        self.worker = worker
+        super().__init__(
+            f"worker {worker} {reason}; the run can continue from the last state that it has kept, with any number of "
+            "workers"
+        )
 
 
 class DiskFailed(AssayError):
@@ -109,6 +127,10 @@ class ChainError(AssayError):
 class RpcUnavailable(ChainError, Unavailable):
     """The RPC endpoint does not answer, or answers that it cannot."""
 
+    @property
+    def advice(self) -> str:
+        return _unless_told(self, "name an endpoint that serves in rpc_url, or try again later")
+
 
 class RpcBusy(RpcUnavailable):
     """The RPC endpoint takes no more requests for now. ``retry_s``: seconds until it may, by its own word; or 0."""
@@ -123,11 +145,20 @@ class RpcRefused(RpcUnavailable):
 
 
 class Disagreement(RpcUnavailable):
-    """Too few RPC endpoints show the same chain, or it is too old, to stake money on what they show."""
+    """Too few RPC endpoints show the same chain, or it is too old, to stake money on what they show. ``contradicted``:
+    one of them shows something else now, and not only too few answer."""
+
+    def __init__(self, reason: str, *, contradicted: bool = False) -> None:
+        super().__init__(reason)
+        self.contradicted = contradicted
 
 
 class RpcCorrupt(ChainError):
     """The RPC endpoint gave an answer of the wrong type or size."""
+
+    @property
+    def advice(self) -> str:
+        return _unless_told(self, "correct the address in rpc_url, or name another endpoint there")
 
 
 class RpcTooLong(RpcCorrupt):
@@ -183,6 +214,10 @@ class TransactionLost(ChainError):
 
 class TransactionPending(ChainError):
     """Not mined within the given time. It stays in the outbox; the next wait replaces or rebroadcasts it."""
+
+
+def _unless_told(error: ChainError, remedy: str) -> str:
+    return "" if "rpc_url" in str(error) else remedy
 
 
 def _short(value: Any) -> str:

@@ -1,8 +1,15 @@
-"""Ids as logs and commands write them: hashes, roots, addresses, and the numbers of matches."""
+"""Ids as logs and commands write them: hashes, roots, addresses, the numbers of matches, and sides."""
 
 from __future__ import annotations
 
 SHOWN_DIGITS = 8
+SIDES = "A", "B"
+"""Letters by which people are told of the sides 0 and 1 of a match or a trial."""
+
+
+def side_of(number: int) -> str:
+    """Return what people call a side."""
+    return f"side {SIDES[number]}"
 
 
 def whole(number: int) -> str:

@@ -6,9 +6,11 @@
 recipe        the definition of a training job; `build`
 recipes       recipes by name: `load_recipe`, and the built-in ones
 definition    what is known of a training step: the arguments of `capture`
+part_sum      sums over the parts of a batch: as a tree, or one after the other
 step          batch, forward, loss, backward, optimizer as one program: `capture`, `sketch`
 trace         passes 1 and 2: PyTorch to a functional ATen graph
 modules       what is inside a module's wrappers, and how it is left as it was
+process       what a capture leaves as it was in the process: generators, modes, caches
 phases        which module runs while a step is traced, and in which pass
 python_state  what a module keeps in Python, which a step must not change
 replacements  PyTorch's functions in forms that the operator set has
@@ -19,11 +21,11 @@ draft         a captured program before its tensors are read
 guard         the first step compared with eager PyTorch's
 seeded        initial weights and data order from a seed
 remedies      what to write instead of what no program can have
-errors        `CaptureError`, `Unsupported`
+errors        `CaptureError`, `Unsupported`, `Unexpected`
 """
 
 from .draft import Built
-from .errors import CaptureError, Unsupported
+from .errors import CaptureError, Unexpected, Unsupported
 from .lowering import RULES
 from .optimizers import (
     SGD,
@@ -51,6 +53,7 @@ __all__ = [
     "Groups",
     "Optimizer",
     "Recipe",
+    "Unexpected",
     "Unsupported",
     "UpdateRule",
     "build",

@@ -33,11 +33,13 @@ class StepDefinition:
     inputs      names of the arrays given to the module: the first array if None; several are given by keyword. With no
                 loss, every array is given by keyword
     order       i64 [steps, batch]: `order[t-1]` lists the examples of step t
-    tables      f32 [steps, accumulate] by name: a number for each step and part of its batch, which the objective gets
-                next to the arrays
+    tables      f32 [steps, parts] by name: a number for each step and part of its batch, which the objective gets next
+                to the arrays
     initial     replaces parameters and buffers by name; the others start with the module's values
     seed        of dropout, below 2^64
-    accumulate  number of parts into which the batch is split; their gradients (and losses) are averaged
+    micro_batches  number of parts into which the batch is split; their gradients (and losses) are added in a balanced
+                binary tree and divided by that number, so that many workers can train (docs/programs.md, section 12)
+    accumulate  the same with sums one after the other, as programs had them before; at most one of the two is above 1
     clip_norm   scales the gradients so that their common norm is at most this
     clip_value  brings each element of the gradients into +-this, after clip_norm
     expert_capacity  places of each expert of a mixture, in even shares of the tokens; None: no token is left out
@@ -57,6 +59,7 @@ class StepDefinition:
     tables: Mapping[str, Array] | None = None
     scheduler: Any = None
     seed: int = 0
+    micro_batches: int = 1
     accumulate: int = 1
     clip_norm: float | None = None
     clip_value: float | None = None
@@ -64,6 +67,11 @@ class StepDefinition:
     gradients: bool = False
     outputs: bool = False
     autocast: torch.dtype | None = None
+
+    @property
+    def parts(self) -> int:
+        """The number of parts of a batch."""
+        return max(self.micro_batches, self.accumulate)
 
 
 def by_fields(definition: Callable[P, D]) -> Callable[[Callable[[D], T]], Callable[P, T]]:

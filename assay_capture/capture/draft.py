@@ -3,12 +3,14 @@
 draft = sketch(model_on_the_meta_device, ...)
 draft.skeleton.structure_root               # known without weights
 draft.program()                             # reads one tensor after the other, and hashes it
+draft.load()                                # all its tensors in memory, not hashed
 draft.build()                               # the program with all its tensors
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +29,7 @@ class Source:
 
     type: TensorType
     read: Callable[[], Array] | None
+    is_zero: bool = False
 
     @classmethod
     def of(cls, array: Array) -> Source:
@@ -36,7 +39,7 @@ class Source:
 
     @classmethod
     def zeros(cls, type_: TensorType) -> Source:
-        return cls(type_, lambda: np.zeros(type_.shape, NUMPY_DTYPE[type_.dtype]))
+        return cls(type_, lambda: _zeros(type_), is_zero=True)
 
     def array(self, name: str) -> Array:
         """Return the contiguous tensor. Raises CaptureError if it has no values or is not of the announced type."""
@@ -49,6 +52,20 @@ class Source:
         if TensorType.of(array) != self.type:
             raise CaptureError(f"{name} was read as {TensorType.of(array)}; the module has {self.type}")
         return array
+
+    def hash_of(self, array: Array) -> bytes:
+        """Return the hash of the tensor, which was read as this array."""
+        return _hash_of_zeros(self.type) if self.is_zero else tensor_hash(array)
+
+
+def _zeros(type_: TensorType) -> Array:
+    return np.zeros(type_.shape, NUMPY_DTYPE[type_.dtype])
+
+
+@functools.lru_cache(256)
+def _hash_of_zeros(type_: TensorType) -> bytes:
+    """Return the hash of zeros. NOTE: an optimizer begins with one or two for each parameter, of a few shapes."""
+    return tensor_hash(_zeros(type_))
 
 
 @dataclass(frozen=True)
@@ -72,6 +89,22 @@ class Built:
 
 
 @dataclass(frozen=True)
+class Loaded:
+    """A program's skeleton with its tensors in memory, which nobody has hashed, and labels."""
+
+    skeleton: Skeleton
+    constants: list[Array]
+    initial: list[Array]
+    labels: Labels
+
+    def with_tensors(self, constants: Mapping[str, Array], initial: Mapping[str, Array]) -> Loaded:
+        """Return the same step of other tensors, given by their labels, of the same shapes."""
+        others = [constants.get(n, a) for n, a in zip(self.labels.constants, self.constants, strict=True)]
+        starts = [initial.get(n, a) for n, a in zip(self.labels.slots, self.initial, strict=True)]
+        return Loaded(self.skeleton, others, starts, self.labels)
+
+
+@dataclass(frozen=True)
 class Draft:
     """A program's skeleton, the sources of its tensors, and labels."""
 
@@ -84,7 +117,7 @@ class Draft:
         """Hash every tensor, one in memory at a time. Raises CaptureError for one that has no values."""
 
         def hashes(names: Sequence[str], sources: Sequence[Source]) -> list[bytes]:
-            return [tensor_hash(s.array(name)) for name, s in zip(names, sources, strict=True)]
+            return [s.hash_of(s.array(name)) for name, s in zip(names, sources, strict=True)]
 
         return Program.of(
             self.skeleton,
@@ -92,9 +125,17 @@ class Draft:
             hashes(self.labels.slots, self.initial),
         )
 
-    def build(self) -> Built:
-        """Return the program with all its tensors in memory. Raises CaptureError for one that has no values."""
+    def load(self) -> Loaded:
+        """Return the step with all its tensors in memory. Raises CaptureError for one that has no values."""
         constants = [s.array(name) for name, s in zip(self.labels.constants, self.constants, strict=True)]
         initial = [s.array(name) for name, s in zip(self.labels.slots, self.initial, strict=True)]
-        program = Program.of(self.skeleton, map(tensor_hash, constants), map(tensor_hash, initial))
-        return Built(program, constants, initial, self.labels)
+        return Loaded(self.skeleton, constants, initial, self.labels)
+
+    def build(self) -> Built:
+        """Return the program with all its tensors in memory. Raises CaptureError for one that has no values."""
+        loaded = self.load()
+        hashes = (
+            [source.hash_of(array) for source, array in zip(sources, arrays, strict=True)]
+            for sources, arrays in ((self.constants, loaded.constants), (self.initial, loaded.initial))
+        )
+        return Built(Program.of(self.skeleton, *hashes), loaded.constants, loaded.initial, self.labels)

@@ -56,12 +56,16 @@ def check_memory(tensors: Mapping[str, torch.Tensor], trained: set[str]) -> None
 
 @contextlib.contextmanager
 def tensors_kept(module: torch.nn.Module) -> Iterator[None]:
-    """Put all tensors back. NOTE: functional_call leaves fake ones in a module that has several names."""
-    kept = [(child, dict(child._parameters), dict(child._buffers)) for child in module.modules()]
+    """Put all tensors and the training flags back. NOTE: functional_call leaves fake ones in a module that has several
+    names."""
+    kept = [
+        (child, child.training, dict(child._parameters), dict(child._buffers)) for child in module.modules()
+    ]
     try:
         yield
     finally:
-        for child, parameters, buffers in kept:
+        for child, training, parameters, buffers in kept:
+            child.training = training
             child._parameters.update(parameters)
             child._buffers.update(buffers)
 
@@ -85,8 +89,10 @@ def module_outputs(module: torch.nn.Module | None) -> Iterator[dict[str, torch.T
         return hook
 
     named = module.named_modules() if module else ()
-    handles = [child.register_forward_hook(keep(path or type(child).__name__)) for path, child in named]
+    handles = []
     try:
+        for path, child in named:
+            handles.append(child.register_forward_hook(keep(path or type(child).__name__)))
         yield found
     finally:
         for handle in handles:

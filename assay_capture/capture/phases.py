@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 
 from . import remedies
 from .errors import CaptureError, Unsupported
+from .replacements import REPLACED
 
 _ROOMS = tuple(str(Path(__file__).parent.parent / room) for room in ("capture", "onnx"))
 """Folders whose lines are ours, and nobody's model."""
@@ -49,7 +50,16 @@ def line_of(trace: str | None) -> str:
 
 
 def _operator(error: Exception) -> str:
-    """Name the last ATen operator that an error went through; nothing if there is none."""
+    """Name the first replaced operator that an error went through, else the last one; nothing if there is none."""
+    # NOTE: functions of PyTorch's own that replace an operator share the code of one wrapper.
+    replaced = {
+        function.__code__: str(operator)
+        for operator, function in REPLACED.items()
+        if function.__code__.co_filename.startswith(_ROOMS)
+    }
+    frames = traceback.walk_tb(error.__traceback__)
+    if found := [replaced[frame.f_code] for frame, _ in frames if frame.f_code in replaced]:
+        return f", ATen operator {found[0]}"
     given = (frame.f_locals.get("func") for frame, _ in traceback.walk_tb(error.__traceback__))
     operators = [str(func) for func in given if isinstance(func, torch._ops.OpOverload)]
     return f", ATen operator {operators[-1]}" if operators else ""
@@ -80,12 +90,13 @@ class Phases:
                 self.where(),
             ) from error
         except Unsupported as error:
-            raise Unsupported(error.what, error.remedy, error.where or self.where()) from error
+            where = error.where or self.where() + _operator(error)
+            raise Unsupported(error.what, error.remedy, where) from error
         except RuntimeError as error:
             if "torch.utils.checkpoint" in str(error):
                 raise Unsupported(*_CHECKPOINTING, self.where()) from error
             remedy = remedies.of_error(str(error))
-            said = f"on tensors without data, PyTorch says: {error}{remedy}"
+            said = f"on tensors without data, PyTorch says: {error}{remedy}{_place(error)}"
             raise CaptureError(f"{self.where()}{_operator(error)}: {said}") from error
         except CaptureError:
             raise
@@ -104,11 +115,11 @@ class Phases:
 
     @contextlib.contextmanager
     def module_paths(self, module: torch.nn.Module) -> Iterator[None]:
-        handles = []
-        for path, child in module.named_modules():
-            handles.append(child.register_forward_pre_hook(self._enter(path or type(module).__name__)))
-            handles.append(child.register_forward_hook(self._leave, always_call=True))
+        handles: list[Any] = []
         try:
+            for path, child in module.named_modules():
+                handles.append(child.register_forward_pre_hook(self._enter(path or type(module).__name__)))
+                handles.append(child.register_forward_hook(self._leave, always_call=True))
             yield
         finally:
             for handle in handles:

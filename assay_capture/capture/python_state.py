@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .errors import CaptureError, Unsupported
+from .errors import CaptureError, LeftOver, Unsupported
 
 _DEPTH = 3
 """Depth to which objects and containers inside attributes are searched."""
@@ -175,10 +175,10 @@ def _watched(kind: type, path: str, number: Any) -> Any:
 def no_draws() -> Iterator[None]:
     """Raise Unsupported if Python's or numpy's generator is used, which a program would draw from only once."""
     first, second = random.getstate(), np.random.get_state()
-    words = str(second)
+    words = _words(second)
     yield
     drawn = "random" if random.getstate() != first else ""
-    if str(np.random.get_state()) != words:
+    if _words(np.random.get_state()) != words:
         drawn = "numpy.random"
     if drawn:
         random.setstate(first)
@@ -188,6 +188,11 @@ def no_draws() -> Iterator[None]:
             "a program would keep the first number for ever: draw with torch.rand, and choose with torch.where",
             "module or loss",
         )
+
+
+def _words(state: Any) -> tuple[Any, ...]:
+    """Return the state of numpy's generator as values that can be compared: the array in it as bytes."""
+    return tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in state)
 
 
 def check(before: PythonState, code: str, again: Callable[[], str]) -> None:
@@ -216,6 +221,8 @@ def _traced(again: Callable[[], str], changed: list[str]) -> str:
     """Trace again. NOTE: a tensor that an earlier trace left behind fails in ways that PyTorch does not explain."""
     try:
         return again()
+    except LeftOver as error:
+        raise _depends(", ".join(sorted(changed)[:3])) from error
     except Unsupported:
         raise
     except (CaptureError, RuntimeError, AssertionError) as error:

@@ -11,12 +11,14 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
 from referee_py.commit.tensor import Array
+from referee_py.program import validate
 from referee_py.program.describe_stats import commitment_steps
 from referee_py.program.terms import Terms, check_strides, suggest_strides
 from trainer_node.local.bundle import Bundle
@@ -24,11 +26,13 @@ from trainer_node.local.bundle import Bundle
 from .definition import Initial, StepDefinition
 from .draft import Built
 from .errors import CaptureError
-from .guard import check_first_step
+from .guard import NOT_COMPARED, Compared, check_first_step
 from .modules import plain_module
 from .optimizers import Optimizer
+from .process import give_memory_back, process_kept
 from .seeded import data_order, uniform
-from .step import draft_of, exactly
+from .stages import LOWER, TENSORS, TRACE, Tell, silent
+from .step import exactly, lowered, traced_of
 from .trace import Loss
 
 SHARE = 0.05
@@ -39,7 +43,8 @@ SHARE = 0.05
 class Recipe:
     """The definition of a training job.
 
-    `initial` is "seeded" (drawn from `seed`, the same on every machine) or "module" (the module's own values). `seed`
+    `initial` is "seeded" (drawn from `seed`, the same on every machine), "module" (the module's own values), or gives
+    values by name, and the module the others. `seed`
     also seeds dropout. `order`, i64 [steps, batch], replays the example order of an existing run; if not given, every
     epoch is shuffled by `seed`. `processor` is the tokenizer or image processor of a `transformers` model, kept for
     those who export the result. The other fields are those of `StepDefinition`.
@@ -53,9 +58,10 @@ class Recipe:
     steps: int
     batch_size: int
     seed: int = 0
-    initial: str = "seeded"
+    initial: str | Initial = "seeded"
     strides: tuple[int, ...] | None = None
     inputs: tuple[str, ...] | None = None
+    micro_batches: int = 1
     accumulate: int = 1
     clip_norm: float | None = None
     clip_value: float | None = None
@@ -67,15 +73,20 @@ class Recipe:
     processor: Any = None
 
     @classmethod
-    def from_trainer(cls, trainer: Any, name: str | None = None) -> Recipe:
+    def from_trainer(
+        cls, trainer: Any, name: str | None = None, *, resume_from_checkpoint: Path | str | None = None
+    ) -> Recipe:
         """Return the run that `trainer.train()` of `transformers` or TRL would do; docs/programs.md, section 11.
 
+        With a folder `checkpoint-N` of that trainer it is what is left of the run: weights, optimizer, schedule and
+        place in the data are those after step N.
         The trainer must not have trained yet, and stays as it is. Raises CaptureError, which names what has no
         counterpart, and the remedy.
         """
         from ..huggingface.trainer import recipe_of
 
-        return recipe_of(trainer, name)
+        folder = None if resume_from_checkpoint is None else Path(resume_from_checkpoint)
+        return recipe_of(trainer, name, folder)
 
     def step(self, order: Array, initial: Initial) -> StepDefinition:
         """Return the step to capture. `initial` replaces the module's values, by name."""
@@ -93,11 +104,12 @@ class RecipeJob(Protocol):
     def build(self) -> Bundle: ...
 
 
-def build(recipe: Recipe | RecipeJob, check: bool = True) -> Bundle:
+def build(recipe: Recipe | RecipeJob, check: bool = True, tell: Tell = silent) -> Bundle:
     """Capture the recipe's training step. Raises CaptureError.
 
-    With `check`, the first step's loss and gradients are compared with eager PyTorch's, which takes another capture and
-    two steps; what was compared is in the labels, as "checked".
+    With `check`, loss and gradients are compared with eager PyTorch's, which takes some four steps of each; what was
+    compared is in the labels, as "checked", and the losses of both as "losses". `tell` is told each stage (`stages.py`)
+    when it begins.
     """
     if not isinstance(recipe, Recipe):
         return recipe.build()
@@ -107,20 +119,35 @@ def build(recipe: Recipe | RecipeJob, check: bool = True) -> Bundle:
     if not sizes or not sizes[0]:
         raise CaptureError("the data set is empty")
     recipe = replace(recipe, module=plain_module(recipe.module))
-    initial = seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else {}
+    initial = _initial(recipe)
     step = recipe.step(_order(recipe, sizes[0]), initial)
-    built = draft_of(step).build()
+    with process_kept():
+        tell(TRACE)
+        traced = traced_of(step)
+        tell(LOWER)
+        draft = lowered(step, traced)
+        validate(draft.skeleton)
+        tell(TENSORS)
+        built = draft.build()
+        checked = check_first_step(step, traced, built, tell) if check else Compared(NOT_COMPARED)
     from ..huggingface.describe import describe
 
     extras = describe(recipe.module, recipe.processor, built, initial)
     bundle = bundle_of(recipe.name, built, recipe.steps, recipe.strides)
-    checked = check_first_step(step) if check else "not compared with PyTorch"
-    return replace(bundle, labels={**bundle.labels, "checked": checked}, extras=extras)
+    give_memory_back()
+    told = {"checked": checked.words, "losses": {name: list(pair) for name, pair in checked.losses.items()}}
+    return replace(bundle, labels={**bundle.labels, **told}, extras=extras)
+
+
+def _initial(recipe: Recipe) -> Initial:
+    if isinstance(recipe.initial, Mapping):
+        return recipe.initial
+    return seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else {}
 
 
 def _check_fields(recipe: Recipe) -> None:
     """Raise CaptureError for fields that are not what they must be."""
-    for field in ("steps", "batch_size", "accumulate", "seed"):
+    for field in ("steps", "batch_size", "micro_batches", "accumulate", "seed"):
         value, least = getattr(recipe, field), 0 if field == "seed" else 1
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise CaptureError(f"{field} is {value!r}; it must be a whole number")
@@ -134,8 +161,8 @@ def _check_fields(recipe: Recipe) -> None:
         _is_number(recipe.expert_capacity) and recipe.expert_capacity > 0
     ):
         raise CaptureError(f"expert_capacity is {recipe.expert_capacity!r}; it must be above 0, or None")
-    if recipe.initial not in ("seeded", "module"):
-        raise CaptureError(f'initial is {recipe.initial!r}; it must be "seeded" or "module"')
+    if recipe.initial not in ("seeded", "module") and not isinstance(recipe.initial, Mapping):
+        raise CaptureError(f'initial is {recipe.initial!r}; it must be "seeded", "module" or values by name')
     if not isinstance(recipe.module, torch.nn.Module):
         raise CaptureError(f"module is {type(recipe.module).__name__}; it must be a torch.nn.Module")
     if recipe.loss is not None and not callable(recipe.loss):

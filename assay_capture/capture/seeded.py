@@ -24,8 +24,10 @@ def stream(seed: int, name: str, nbytes: int) -> bytes:
 def uniform(seed: int, name: str, shape: tuple[int, ...], bound: float) -> npt.NDArray[np.float32]:
     """Return f32 in [-bound, bound): 24 random bits each, scaled by one exact and one rounded product."""
     words = np.frombuffer(stream(seed, name, 4 * math.prod(shape)), dtype="<u4") >> np.uint32(8)
-    centred = words.astype(np.int64) - (1 << 23)  # [-2^23, 2^23): exact in f32
-    return (centred.astype(np.float32) * np.float32(bound / (1 << 23))).reshape(shape)
+    values = words.astype(np.float32)
+    values -= np.float32(1 << 23)  # [-2^23, 2^23): whole numbers, exact in f32
+    values *= np.float32(bound / (1 << 23))
+    return values.reshape(shape)
 
 
 def permutation(seed: int, name: str, size: int) -> npt.NDArray[np.int64]:

@@ -27,6 +27,8 @@ from .lowering import RULES, Noise, dtype_of, lower, source_of
 from .modules import plain_module
 from .optimizers import Parameter, clip, clip_values, step_index
 from .optimizers.torch_optim import as_optimizer
+from .part_sum import PartSum
+from .process import process_kept
 from .replacements import experts
 from .trace import Objective, Traced, trace
 
@@ -52,24 +54,46 @@ def sketch(step: StepDefinition) -> Draft:
 
 def draft_of(step: StepDefinition) -> Draft:
     """Return the program of a step, before its tensors are read. Raises as `capture`."""
-    order, accumulate, tables = step.order, step.accumulate, step.tables or {}
+    with process_kept():
+        return _draft_of(step)
+
+
+def _draft_of(step: StepDefinition) -> Draft:
+    draft = lowered(step, traced_of(step))
+    validate(draft.skeleton)
+    return draft
+
+
+def traced_of(step: StepDefinition) -> Traced:
+    """Return the graph of a step, of which programs are made (`lowered`). Raises as `capture`."""
+    order, count, tables = step.order, step.parts, step.tables or {}
     if not 0 <= step.seed < 1 << 64:
         raise CaptureError(f"seed {step.seed}; it must be at least 0 and below 2^64")
+    if step.micro_batches > 1 and step.accumulate > 1:
+        raise CaptureError(
+            f"micro_batches is {step.micro_batches} and accumulate {step.accumulate}: both split the batch; set "
+            f"micro_batches={step.micro_batches * step.accumulate} alone"
+        )
     module, data, loss = plain_module(step.module), exactly(step.data), step.loss
     objective = loss if isinstance(loss, Objective) else Objective.of(loss, step.inputs, [*data, *tables])
     for name, parameter in module.named_parameters():
         _check_dtype(name, parameter)
-    rows = _check_data(data, order, accumulate)
+    rows = _check_data(data, order, count)
     example = {name: ((rows, *array.shape[1:]), from_numpy(array[:1]).dtype) for name, array in data.items()}
-    example |= _check_tables(tables, data, len(order), accumulate)
+    example |= _check_tables(tables, data, len(order), count)
     with experts.capacity(step.expert_capacity):
-        traced = trace(module, objective, example, list(RULES), step.autocast, step.outputs)
+        return trace(module, objective, example, list(RULES), step.autocast, step.outputs)
+
+
+def lowered(step: StepDefinition, traced: Traced, dropout: bool = True) -> Draft:
+    """Return the program of a traced step, not validated. Without `dropout` its masks keep everything."""
+    order, count, tables, data = step.order, step.parts, step.tables or {}, exactly(step.data)
     b = Builder()
-    parts = _Parts(b, traced, _Initial(step.initial or {}, traced), Noise(b, step.seed))
-    numbers = _numbers(b, tables, accumulate)
-    parts.run(
-        [[*batch, *row] for batch, row in zip(_batches(b, data, order, accumulate), numbers, strict=True)]
+    parts = _Parts(
+        b, traced, _Initial(step.initial or {}, traced), Noise(b, step.seed, dropout), step.accumulate == 1
     )
+    numbers = _numbers(b, tables, count)
+    parts.run([[*batch, *row] for batch, row in zip(_batches(b, data, order, count), numbers, strict=True)])
     b.label = "metric"
     for name, value in parts.metrics.items():
         b.metric(name, value)
@@ -89,16 +113,14 @@ def draft_of(step: StepDefinition) -> Draft:
         ],
         len(order),
     )
-    draft = b.finish()
-    validate(draft.skeleton)
-    return draft
+    return b.finish()
 
 
 class _Parts:
-    """Forward, loss and gradients of one step, batch part by batch part."""
+    """Forward, loss and gradients of one step, batch part by batch part. ``balanced``: sums over them are trees."""
 
-    def __init__(self, b: Builder, traced: Traced, initial: _Initial, noise: Noise) -> None:
-        self._b, self._traced, self._noise = b, traced, noise
+    def __init__(self, b: Builder, traced: Traced, initial: _Initial, noise: Noise, balanced: bool) -> None:
+        self._b, self._traced, self._noise, self._balanced = b, traced, noise, balanced
         self.slots = {n: b.slot(f"param.{n}", initial.master(n, t)) for n, t in traced.parameters.items()}
         changed = _written(traced)
         rest = [("frozen", n, t) for n, t in traced.frozen.items()]
@@ -115,24 +137,19 @@ class _Parts:
         self.metrics: dict[str, Ref] = {}
 
     def run(self, batches: Sequence[Sequence[Ref]]) -> None:
+        gradients, metrics = dict[str, PartSum](), dict[str, PartSum]()
         for batch in batches:
             inputs = [*self._weights.values(), *self._rest.values(), *batch]
             loss, *rest = lower(self._traced.graph, inputs, self._b, self._noise)
             n, after = len(self.slots), rest[len(self.slots) : len(self.slots) + len(inputs) - len(batch)]
-            self._add(self.gradients, self.slots, rest[:n])
+            self._add(gradients, self.slots, rest[:n])
             self._weights = dict(zip(self._weights, after[:n], strict=True))
             self._rest = dict(zip(self._rest, after[n:], strict=True))
-            self._add(self.metrics, ["loss", *self._traced.metric_names], [loss, *rest[n + len(after) :]])
+            self._add(metrics, ["loss", *self._traced.metric_names], [loss, *rest[n + len(after) :]])
         for name, slot in self._written.items():
             self._b.update(slot, self._rest[name])
-        if len(batches) > 1:
-            self._b.label = "average over the batch's parts"
-            share = self._b.full(1 / len(batches))
-            for values in (self.gradients, self.metrics):
-                for name, value in values.items():
-                    if value.dtype != F32:
-                        raise CaptureError(f"metric {name} is {value.type}; to be averaged it must be f32")
-                    values[name] = self._b.op("mul", value, share)
+        self.gradients = self._averages(gradients, len(batches))
+        self.metrics = self._averages(metrics, len(batches))
 
     def _narrow(self, name: str, slot: Ref) -> Ref:
         """Return a parameter in the module's dtype. NOTE: one of bfloat16 has a master copy in f32."""
@@ -144,13 +161,24 @@ class _Parts:
             return self.slots[name]
         return self._b.op("cast", self._weights[name], dtype=F32)
 
-    def _add(self, totals: dict[str, Ref], names: Iterable[str], values: Sequence[Ref | None]) -> None:
+    def _add(self, sums: dict[str, PartSum], names: Iterable[str], values: Sequence[Ref | None]) -> None:
         self._b.label = "sum over the batch's parts"
         for name, value in zip(names, values, strict=True):
             if value is not None:
                 if value.dtype == BF16:
                     value = self._b.op("cast", value, dtype=F32)
-                totals[name] = self._b.op("add", totals[name], value) if name in totals else value
+                sums.setdefault(name, PartSum(self._b, self._balanced)).add(value)
+
+    def _averages(self, sums: Mapping[str, PartSum], parts: int) -> dict[str, Ref]:
+        self._b.label = "average over the batch's parts"
+        totals = {name: added.total() for name, added in sums.items()}
+        if parts == 1:
+            return totals
+        for name, value in totals.items():
+            if value.dtype != F32:
+                raise CaptureError(f"metric {name} is {value.type}; to be averaged it must be f32")
+        share = self._b.full(1 / parts)
+        return {name: self._b.op("mul", value, share) for name, value in totals.items()}
 
 
 def _written(traced: Traced) -> set[str]:
@@ -280,6 +308,14 @@ def _check_dtype(name: str, tensor: torch.Tensor) -> None:
         raise CaptureError(f"{name}: {error}") from error
 
 
+def _source(name: str, tensor: torch.Tensor) -> Source:
+    """Return how to read a tensor of the module. Raises CaptureError, with its name, for an unknown dtype."""
+    try:
+        return source_of(tensor)
+    except CaptureError as error:
+        raise CaptureError(f"{name}: {error}") from error
+
+
 @dataclass(frozen=True)
 class _Initial:
     """The initial value of each tensor of the module."""
@@ -303,8 +339,7 @@ class _Initial:
         return self._chosen(name, own)
 
     def __call__(self, name: str, tensor: torch.Tensor) -> Source:
-        _check_dtype(name, tensor)
-        return self._chosen(name, source_of(tensor))
+        return self._chosen(name, _source(name, tensor))
 
     def _chosen(self, name: str, own: Source) -> Source:
         value = self.given.get(name)

@@ -19,13 +19,20 @@ from typing import Any, cast
 import torch
 import torch.fx.traceback
 from torch._decomp import decomposition_table
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from .errors import CaptureError, Unsupported
+from . import remedies
+from .errors import CaptureError, LeftOver, Unexpected, Unsupported
 from .modules import check_memory, hooked, module_outputs, tensors_kept
 from .phases import Phases
+from .process import empty_caches
 from .python_state import PythonState, check, no_draws
 from .replacements import DECOMPOSED, REPLACED, in_place
 
@@ -250,16 +257,30 @@ def functional_graph(
         _without_generators(first)
         constants = (node.target for node in first.graph.nodes if node.op == "get_attr" and node.users)
         lifted = {name: getattr(first, name) for name in constants}
+        _check_constants(lifted, tensors)
 
         def again(given: list[torch.Tensor], constants: list[torch.Tensor]) -> Any:
             return _Given(first, dict(zip(lifted, constants, strict=True))).run(given)
 
         plain = functionalize(again, remove="mutations")
+        empty_caches()
         graph: torch.fx.GraphModule = make_fx(
             plain, tracing_mode="fake", decomposition_table=decompositions, _allow_non_fake_inputs=True
         )(tensors, list(lifted.values()))
         _put_back(graph, lifted)
         return graph
+
+
+def _check_constants(constants: Mapping[Any, Any], tensors: Sequence[torch.Tensor]) -> None:
+    """Raise LeftOver for a tensor without data that another trace has left somewhere."""
+    ours = cast("FakeTensor", tensors[0]).fake_mode
+    for name, value in constants.items():
+        if isinstance(value, FakeTensor) and value.fake_mode is not ours:
+            raise LeftOver(
+                f"{name} is a tensor that an earlier trace has left in Python, {value.dtype} {list(value.shape)}",
+                "keep what is computed once in a buffer, or empty the cache that holds it",
+                "module or loss",
+            )
 
 
 def _check_writes(graph: torch.fx.GraphModule) -> None:
@@ -304,6 +325,22 @@ class _Given(torch.fx.Interpreter):
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
         return self._constants.get(target)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run a node. Names module and operator where its replacement or its decomposition fails."""
+        path = n.meta.get("custom", {}).get("module")
+        where = f"{f'module {path}' if path else 'loss or gradient'}, ATen operator {n.target}"
+        try:
+            return super().run_node(n)
+        except Unsupported as error:
+            raise Unsupported(error.what, error.remedy, where) from error
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            what = f"{error.func} makes the program depend on values of a tensor"
+            raise Unsupported(what, remedies.of_values(str(error.func)), where) from error
+        except CaptureError:
+            raise
+        except Exception as error:
+            raise Unexpected(error, where) from error
 
 
 def _put_back(graph: torch.fx.GraphModule, constants: Mapping[Any, torch.Tensor]) -> None:

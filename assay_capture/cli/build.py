@@ -13,22 +13,26 @@ from referee_py.errors import InvalidInput
 from trainer_node.cli import inspect
 from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import out
+from trainer_node.cli.completion import among
 from trainer_node.cli.flags import flag, only_given, with_flags
-from trainer_node.errors import ConfigError
+from trainer_node.errors import PIP, ConfigError
 
 from ..huggingface import library
+from ..recipe_names import DIGITS, MODELS
 from . import huggingface
 
 if TYPE_CHECKING:
     from trainer_node.local.bundle import Bundle
 
-_option = functools.partial(flag, panel="ONNX files")
-_ONNX: dict[str, Any] = {
+SUFFIXES = (".onnx", ".pt2")
+"""Files that `model_files` reads."""
+_option = functools.partial(flag, panel="Model files")
+_FILES: dict[str, Any] = {
     "data": flag(
         list[Path],
         "--data",
-        "A data set, written by assay data build; with --hf .jsonl, .csv, .parquet and folders, and may be repeated.",
-        "ONNX files",
+        "A data set, written by `assay data build`; with --hf .jsonl, .csv, .parquet and folders, and may be repeated.",
+        "Model files",
     ),
     "batch": _option(int, "--batch", "Examples in a step: 32."),
     "loss": _option(str, "--loss", "cross-entropy, binary, mse, or next-token for rows of tokens."),
@@ -38,6 +42,9 @@ _ONNX: dict[str, Any] = {
     "weight_decay": _option(float, "--weight-decay", "0 if not given."),
     "freeze": _option(list[str], "--freeze", 'Tensors not to train: "encoder.*"; may be repeated.'),
     "train": _option(list[str], "--train", "Tensors to train that the file does not call parameters."),
+    "given": _option(
+        list[str], "--given", "An input with one value once and for all: sr=16000; may be repeated."
+    ),
     "output": _option(str, "--output", "The output to score; the first if not given."),
     "inputs": _option(str, "--inputs", 'Arrays for the model: "input_ids,mask"; the first.'),
     "predict": _option(bool, "--predict", "Do not train: run the model over the data."),
@@ -53,20 +60,21 @@ def _capture() -> Any:
         if error.name and error.name.split(".")[0] in ("assay_capture", "trainer_node"):
             raise
         raise ConfigError(
-            f"capture needs {error.name}; install it with: pip install 'assay-referee[capture]'"
+            f"capture needs {error.name}; install it with `{PIP} install 'assay-referee[capture]'`"
         ) from error
     return capture
 
 
 @with_mode
-@with_flags("given", _ONNX | huggingface.FLAGS, only_given)
+@with_flags("given", _FILES | huggingface.FLAGS, only_given)
 def build(
     given: dict[str, Any],
     mode: ModeFlags,
     recipe: Annotated[
         str,
         typer.Argument(
-            help="A built-in recipe, path/to/file.py:function (that file is run), or model.onnx (it is not)."
+            help="A built-in recipe, path/to/file.py:function (that file is run), model.onnx or model.pt2 (not run).",
+            autocompletion=among((*DIGITS, *MODELS)),
         ),
     ],
     folder: Annotated[Path | None, typer.Argument(help="Folder to write the bundle to.")] = None,
@@ -93,24 +101,30 @@ def build(
         training = _training(recipe, steps, seed, given)
     if strides is not None:
         training = dataclasses.replace(training, strides=_strides(strides))
-    with library.quiet():
-        bundle: Bundle = _capture().build(training)
-    bundle.with_mode(chosen).write(folder)
+    from ..capture.stages import WRITE
+    from .stages import Stages
+
+    with Stages(folder) as stages:
+        with library.quiet():
+            bundle: Bundle = _capture().build(training, tell=stages)
+        stages(WRITE)
+        bundle.with_mode(chosen).write(folder)
     inspect.show_summary(inspect.Opened.read(folder))
 
 
 def _training(recipe: str, steps: int | None, seed: int | None, given: dict[str, Any]) -> Any:
     """Return what a recipe by name or a model file defines. Raises InvalidInput for options that do not apply."""
     capture = _capture()
-    if recipe.endswith(".onnx") and ("predict" in given or "decode" in given):
+    from_file = Path(recipe).suffix in SUFFIXES
+    if from_file and ("predict" in given or "decode" in given):
         if steps is not None or seed is not None:
             raise InvalidInput("--steps and --seed are for training; the data sets the length of inference")
         return _inference(Path(recipe), given)
-    if recipe.endswith(".onnx"):
-        return _from_onnx(Path(recipe), 200 if steps is None else steps, seed or 0, given)
+    if from_file:
+        return _from_file(Path(recipe), 200 if steps is None else steps, seed or 0, given)
     if given:
         name = next(iter(given)).replace("_", "-")
-        raise InvalidInput(f"--{name} is for ONNX files; recipe {recipe} defines this itself")
+        raise InvalidInput(f"--{name} is for model files; recipe {recipe} defines this itself")
     return capture.load_recipe(recipe, steps=steps, seed=seed)
 
 
@@ -121,18 +135,18 @@ def captured(recipe: str) -> Bundle:
     return bundle
 
 
-def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
+def _from_file(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
     """Return the recipe of a model file. Raises InvalidInput if an option without a default is missing."""
     _require(path, given, "data", "loss", "optimizer")
-    from ..onnx import training
+    from .. import model_files
 
-    rule = training.optimizer_of(
+    rule = model_files.optimizer_of(
         given["optimizer"],
         given.get("lr", 1e-3),
         given.get("momentum", 0.0),
         given.get("weight_decay", 0.0),
     )
-    return training.recipe(
+    return model_files.recipe(
         path,
         _dataset(given),
         loss=given["loss"],
@@ -144,7 +158,20 @@ def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
         output=given.get("output"),
         freeze=given.get("freeze", ()),
         train=given.get("train", ()),
+        given=_numbers(given),
     )
+
+
+def _numbers(given: dict[str, Any]) -> dict[str, int | float]:
+    """Return inputs of a model with their values. Raises InvalidInput for what is not NAME=NUMBER."""
+    found: dict[str, int | float] = {}
+    for text in given.get("given", ()):
+        name, _, number = text.rpartition("=")
+        try:
+            found[name] = int(number) if number.lstrip("-").isdigit() else float(number)
+        except ValueError:
+            raise InvalidInput(f"--given {text}: give a number, as sr=16000") from None
+    return found
 
 
 def _inference(path: Path, given: dict[str, Any]) -> Any:
@@ -152,18 +179,18 @@ def _inference(path: Path, given: dict[str, Any]) -> Any:
     import numpy as np
 
     allowed = (
-        {"data", "decode", "stop", "output"}
+        {"data", "decode", "stop", "output", "given"}
         if "decode" in given
-        else {"data", "predict", "batch", "output", "inputs"}
+        else {"data", "predict", "batch", "output", "inputs", "given"}
     )
     for name in given:
         if name not in allowed:
             raise InvalidInput(f"--{name.replace('_', '-')} does not apply to inference; leave it out")
     _require(path, given, "data")
     from ..inference import Decode, Predict
-    from ..onnx import load
+    from ..model_files import load
 
-    module, data = load(path, output=given.get("output")), _dataset(given)
+    module, data = load(path, output=given.get("output"), given=_numbers(given)), _dataset(given)
     if "predict" in given:
         names = (
             _listed(given.get("inputs")) or [name for name in module.inputs if name in data] or list(data)[:1]
@@ -183,7 +210,7 @@ def _dataset(given: dict[str, Any]) -> Any:
     from ..datasets import Dataset
 
     if len(given["data"]) != 1:
-        raise InvalidInput("a program of an ONNX file takes one data set; give --data once")
+        raise InvalidInput("a program of a model file takes one data set; give --data once")
     return Dataset.read(given["data"][0]).tensors
 
 

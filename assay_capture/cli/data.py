@@ -130,9 +130,9 @@ def verify(
 ) -> None:
     """Check a proof. Needs only the root, not the data."""
     import numpy as np
-    from safetensors.numpy import save_file
 
     from trainer_node.storage.artifacts import parse_hash
+    from trainer_node.storage.tensor_file import save_tensors
 
     from ..datasets import RowProof
     from ..datasets.proof import MAX_PROOF_BYTES
@@ -142,7 +142,7 @@ def verify(
     found = proof.verify(parse_hash(root), row)
     _values(row, {f"tensor {number}": array for number, array in found.items()})
     if save is not None:
-        save_file({str(number): np.ascontiguousarray(array) for number, array in found.items()}, save)
+        save_tensors({str(number): np.ascontiguousarray(array) for number, array in found.items()}, save)
 
 
 def _committed(folder: Path) -> tuple[dict[str, Array], list[bytes], bytes]:

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 from pydantic_core import from_json
-from safetensors.numpy import save_file
 
 from referee_py.commit import HASH_BYTES, Tag, Tree, canonical, tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.errors import HashMismatch, InvalidEncoding, InvalidInput, UnknownVersion
 from referee_py.program import TensorType
 from trainer_node.storage.artifacts import parse_hash
+from trainer_node.storage.tensor_file import save_tensors
 
 from .arrays import MAX_BYTES, check_name, read_safetensors
 
@@ -83,7 +83,7 @@ class Dataset:
         if folder.exists() and (foreign := {path.name for path in folder.iterdir()} - known):
             raise InvalidInput(f"{folder} holds {sorted(foreign)[0]!r} already; choose a new folder")
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(
+        save_tensors(
             {name: canonical(array) for name, array in self.tensors.items()}, folder / "data.safetensors"
         )
         for name, data in self.extras.items():
@@ -164,6 +164,6 @@ def _manifest(folder: Path) -> dict[str, Any]:
         assert len(root) == HASH_BYTES
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidEncoding(
-            f"{folder} is not a data set: {error}; make one with assay data build"
+            f"{folder} is not a data set: {error}; see `assay data build --help`"
         ) from error
     return {"tensors": tensors, "extras": extras, "origin": found["origin"], "root": root}

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from referee_py.errors import InvalidInput
-from trainer_node.errors import ConfigError
+from trainer_node.errors import PIP, ConfigError
 
 from .arrays import MAX_BYTES
 from .dataset import Dataset
@@ -111,5 +111,7 @@ def _library() -> Any:
     try:
         from PIL import Image
     except ModuleNotFoundError as error:
-        raise ConfigError("images need Pillow; install it with: pip install 'assay-referee[data]'") from error
+        raise ConfigError(
+            f"images need Pillow; install it with `{PIP} install 'assay-referee[data]'`"
+        ) from error
     return Image

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidEncoding, InvalidInput
-from trainer_node.errors import ConfigError
+from trainer_node.errors import PIP, ConfigError
 
 from .dataset import Dataset
 
@@ -140,7 +140,7 @@ def _library() -> Any:
         import tokenizers
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "byte-pair encoding needs tokenizers; install it with: pip install 'assay-referee[data]'"
+            f"byte-pair encoding needs tokenizers; install it with `{PIP} install 'assay-referee[data]'`"
         ) from error
     return tokenizers
 

@@ -27,6 +27,10 @@ def model_card(
     facts = hashed | dict(known.facts) | hashed
     rows = "\n".join(f"| {_cell(name)} | {_cell(value)} |" for name, value in facts.items())
     unknown = list(known.unknown)
+    compared = str(bundle.labels.get("checked") or "not compared with PyTorch, as far as the bundle says")
+    unknown.append(
+        f"Whether the program is the training step that its author meant. The bundle says of it: {_cell(compared)}."
+    )
     if unproven:
         unknown.append(
             f"The values of {len(unproven)} tensors that the program does not read, which come from the bundle as they "
@@ -45,6 +49,7 @@ def model_card(
         f"| | |\n|---|---|\n{rows}",
         "## What was checked",
         "\n".join(f"- {sentence}" for sentence in known.checked),
+        *(["## The certificate", known.certificate] if known.certificate else []),
         "## What is not known",
         "\n".join(f"- {sentence}" for sentence in unknown),
     ]

@@ -14,7 +14,7 @@ import copy
 import json
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,11 @@ from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
 from trainer_node.local.bundle import EXTRA_NAME, MAX_EXTRA_BYTES
 
+from ..capture.definition import Initial
 from ..capture.draft import Built
 from ..capture.errors import CaptureError
 from .export import FORMAT, INDEX, UNREAD
 
-Initial = Mapping[str, Callable[[], Array]]
 _DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.int64: "i64", torch.bool: "bool"}
 
 
@@ -166,7 +166,8 @@ def _matched(
 
 def _value(tensor: torch.Tensor, name: str, initial: Initial) -> Array:
     own: Array = np.array(to_numpy(tensor.detach().cpu().contiguous()), order="C")
-    return initial[name]().astype(own.dtype) if name in initial else own
+    given = initial.get(name, own)
+    return (given() if callable(given) else given).astype(own.dtype)
 
 
 def _lost(built: Built, tensors: Mapping[str, Mapping[str, str]]) -> str:

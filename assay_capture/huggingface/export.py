@@ -20,12 +20,13 @@ import numpy as np
 from pydantic_core import from_json
 from repops.opset import BF16
 from repops.tensors import NUMPY_DTYPE
-from safetensors.numpy import load, save_file
+from safetensors.numpy import load
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidEncoding, InvalidInput
 from trainer_node.local.bundle import Bundle
 from trainer_node.local.provenance import Provenance
+from trainer_node.storage.tensor_file import save_tensors
 
 from .card import model_card
 from .plain_json import without_code
@@ -53,7 +54,7 @@ def export(
     available = _available(bundle, state)
     weights = {key: _weight(available[entry["from"]], entry.get("dtype")) for key, entry in tensors.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(weights, folder / file, {"format": "pt", "program": bundle.terms.hash().hex()})
+    save_tensors(weights, folder / file, {"format": "pt", "program": bundle.terms.hash().hex()})
     written = [file]
     left: list[str] = []
     for name, data in bundle.extras.items():
@@ -65,7 +66,7 @@ def export(
     if optimizer_state:
         slots = _slots(bundle, state)
         moments = {name: array for name, array in slots.items() if not name.startswith(("param.", "buffer."))}
-        save_file(moments, folder / OPTIMIZER_FILE, {"program": bundle.terms.hash().hex()})
+        save_tensors(moments, folder / OPTIMIZER_FILE, {"program": bundle.terms.hash().hex()})
         written.append(OPTIMIZER_FILE)
     sources = {entry["from"] for entry in tensors.values()}
     unproven = sorted(sources & _unread(bundle.extras.get(UNREAD)).keys() - set(_slots(bundle, state)))

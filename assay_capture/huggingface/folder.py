@@ -196,6 +196,26 @@ class Source:
         return Examples(rows, classes)
 
 
+def causal_model(folder: Path) -> tuple[Any, Any]:
+    """Return the causal language model of a folder, in f32, and its tokenizer. Raises InvalidInput, ConfigError."""
+    _check_folder(folder, tokenizer=True)
+    hf, source = library.load(), Source(folder, "causal-lm", ())
+    with library.quiet():
+        options: dict[str, Any] = {"use_safetensors": True, "dtype": "float32", "output_loading_info": True}
+        model, info = source._load(hf.AutoModelForCausalLM, **options)
+        if missing := sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}):
+            raise InvalidInput(
+                f"{folder} has no values of this shape for {', '.join(missing[:4])}; write the whole model with "
+                "save_pretrained"
+            )
+        return model, source._load(hf.AutoTokenizer)
+
+
+def tokenizer_files(folder: Path) -> list[Path]:
+    """Return the files of a folder's tokenizer, by name."""
+    return sorted({path for pattern in _TOKENIZER_FILES for path in folder.glob(pattern) if path.is_file()})
+
+
 def _check_folder(folder: Path, tokenizer: bool) -> None:
     """Raise InvalidInput unless the folder holds a configuration, weights that need no unpickling, and a tokenizer."""
     if not folder.is_dir():

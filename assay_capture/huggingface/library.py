@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from trainer_node.errors import ConfigError
+from trainer_node.errors import PIP, ConfigError
 
 
 def load() -> Any:
@@ -22,7 +22,7 @@ def load() -> Any:
         return importlib.import_module("transformers")
     except ImportError as error:
         raise ConfigError(
-            f"this needs {error.name}; install it with: pip install 'assay-referee[huggingface]'"
+            f"this needs {error.name}; install it with `{PIP} install 'assay-referee[huggingface]'`"
         ) from error
 
 

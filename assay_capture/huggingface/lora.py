@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from referee_py.errors import InvalidInput
-from trainer_node.errors import ConfigError
+from trainer_node.errors import PIP, ConfigError
 
 _TASKS = {
     "causal-lm": "CAUSAL_LM",
@@ -58,7 +58,7 @@ class Lora:
             peft = importlib.import_module("peft")
         except ImportError as error:
             raise ConfigError(
-                "--lora needs peft; install it with: pip install 'assay-referee[huggingface]'"
+                f"--lora needs peft; install it with `{PIP} install 'assay-referee[huggingface]'`"
             ) from error
         config = peft.LoraConfig(
             r=int(self.r),

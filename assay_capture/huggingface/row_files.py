@@ -24,7 +24,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from referee_py.errors import InvalidEncoding, InvalidInput
-from trainer_node.errors import ConfigError
+from trainer_node.errors import PIP, ConfigError
 
 MAX_FILE_BYTES = 4 << 30
 _BATCH = 256
@@ -167,7 +167,7 @@ def _arrow() -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise ConfigError(
-            "these files need pyarrow; install it with: pip install 'assay-referee[huggingface]'"
+            f"these files need pyarrow; install it with `{PIP} install 'assay-referee[huggingface]'`"
         ) from error
     return pyarrow
 

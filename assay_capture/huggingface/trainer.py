@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from ..capture.errors import CaptureError
 from ..capture.recipe import Recipe
 from .arguments.check import check_arguments
 from .batches import taken_steps
+from .checkpoint import Checkpoint
 from .objective import ITEMS, SCALE, TrainerLoss, defined_in
 from .rows import Collected, Filling, Static, static
 
@@ -42,17 +44,27 @@ _ACCURACY = 2e-5
 """Relative difference of two losses that are equal but for rounding; bfloat16 has a thousandth of that precision."""
 
 
-def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
-    """Return the recipe of `trainer.train()`. Raises CaptureError, which names what has no counterpart."""
+def recipe_of(trainer: Any, name: str | None = None, checkpoint: Path | None = None) -> Recipe:
+    """Return the recipe of `trainer.train()`, or of what is left after a checkpoint.
+
+    Raises CaptureError, which names what has no counterpart.
+    """
     _check_trainer(trainer)
     check_arguments(trainer.args)
+    _check_processes(trainer, checkpoint)
     _check_experts(trainer)
     module = _module(trainer)
+    opened = None if checkpoint is None else Checkpoint.open(checkpoint)
+    done = 0 if opened is None else opened.done
     collected, items, first = Collected(), [], None
-    for taken in taken_steps(trainer):
+    for taken in taken_steps(trainer, None if opened is None else opened.resumed()):
         first = first or taken
         collected.add(taken.parts)
         items.append(taken.items)
+    if first is None and done:
+        raise CaptureError(
+            f"{checkpoint} is after step {done}, and training has no more; raise max_steps or num_train_epochs"
+        )
     if first is None:
         raise CaptureError(
             "training has no step: the data are empty, or num_train_epochs is 0; give the trainer at least one batch"
@@ -61,8 +73,8 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
     loss = TrainerLoss.of_trainer(trainer, collected.constants)
     if 0 in items and loss.is_the_librarys:
         raise CaptureError(
-            f"step {items.index(0) + 1} has no label that counts, so its loss is 0 / 0; leave out rows whose labels "
-            "are all ignored, or cut them less"
+            f"step {done + items.index(0) + 1} has no label that counts, so its loss is 0 / 0; leave out rows whose "
+            "labels are all ignored, or cut them less"
         )
     if collected.dropped:
         _check_neutral(loss, first.parts[0], _part(rows, 0, 0), items[0])
@@ -70,7 +82,7 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
         _check_neutral(loss, _collected_part(collected, step, part), _part(rows, step, part), items[step])
     if rows.filled:
         _check_filling(module)
-    optimizer, scheduler = _update(trainer, len(items))
+    optimizer, scheduler = _update(trainer, done + len(items), opened)
     parts = rows.weights.shape[1]
     return Recipe(
         name=name
@@ -84,9 +96,9 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
         tables=_tables(trainer, rows, items),
         steps=len(items),
         batch_size=rows.order.shape[1],
-        seed=trainer.args.seed,
-        initial="module",
-        accumulate=parts,
+        seed=trainer.args.seed + done,
+        initial="module" if opened is None else opened.initial(module),
+        micro_batches=parts,
         clip_norm=trainer.args.max_grad_norm or None,
         autocast=_autocast(trainer),
         processor=trainer.processing_class,
@@ -118,6 +130,21 @@ def _check_trainer(trainer: Any) -> None:
             raise CaptureError(
                 f"the callback {kind.__name__} may change the run; take it off with trainer.remove_callback"
             )
+
+
+def _check_processes(trainer: Any, checkpoint: Path | None) -> None:
+    """Raise CaptureError where several processes do what no program does."""
+    if trainer.args.world_size == 1:
+        return
+    if checkpoint is not None:
+        raise CaptureError(
+            "each process of a checkpoint has random numbers of its own; continue it on one device, with "
+            "gradient_accumulation_steps that give the same batch"
+        )
+    if not trainer.args.average_tokens_across_devices and trainer.model_accepts_loss_kwargs:
+        raise CaptureError(
+            "with average_tokens_across_devices=False each process divides by its own labels; leave it at True"
+        )
 
 
 def _check_experts(trainer: Any) -> None:
@@ -164,7 +191,7 @@ def _autocast(trainer: Any) -> torch.dtype | None:
     return torch.bfloat16 if precision == "bf16" else None
 
 
-def _update(trainer: Any, steps: int) -> tuple[torch.optim.Optimizer, Any]:
+def _update(trainer: Any, steps: int, opened: Checkpoint | None) -> tuple[torch.optim.Optimizer, Any]:
     """Return the optimizer and scheduler that `train()` would make, or was given. The trainer forgets them."""
     before = {name: getattr(trainer, name) for name in ("optimizer", "lr_scheduler", "_created_lr_scheduler")}
     making = f"optimizer {trainer.args.optim!r}", "use optim='adamw_torch'"
@@ -175,6 +202,8 @@ def _update(trainer: Any, steps: int) -> tuple[torch.optim.Optimizer, Any]:
         making = f"schedule {trainer.args.lr_scheduler_type!r}", "see its options in lr_scheduler_kwargs"
         trainer.create_scheduler(num_training_steps=steps)
         _check_scheduler(trainer.lr_scheduler)
+        if opened is not None:
+            opened.load(getattr(trainer.optimizer, "optimizer", trainer.optimizer), trainer.lr_scheduler)
         return getattr(trainer.optimizer, "optimizer", trainer.optimizer), trainer.lr_scheduler
     except (ImportError, TypeError, ValueError, RuntimeError) as error:
         raise CaptureError(f"the trainer cannot make its {making[0]}: {error}; {making[1]}") from error
@@ -210,7 +239,8 @@ def _tables(trainer: Any, rows: Static, items: list[float | None]) -> dict[str, 
     """Return what a step's parts are divided by and multiplied with.
 
     A program averages over the parts. The trainer sums losses that are divided by the labels of the whole step, and
-    otherwise averages over the batches that a step really has.
+    otherwise averages over the batches that a step really has. Over processes gradients are averaged, for which the
+    library makes up only where it has counted labels itself.
     """
     counted = all(count is not None for count in items)
     parts = rows.weights.shape[1]
@@ -220,7 +250,9 @@ def _tables(trainer: Any, rows: Static, items: list[float | None]) -> dict[str, 
         else trainer.loss_is_scaled_for_ga
     )
     real = rows.weights.sum(axis=1, keepdims=True)
-    scale = rows.weights * np.float32(parts) / (np.float32(1) if scaled else real)
+    made_up = counted and defined_in(trainer, "compute_loss").startswith(("transformers.", "trl."))
+    averaged = np.float32(1 if made_up else trainer.args.world_size)
+    scale = rows.weights * np.float32(parts) / (averaged if scaled else real)
     tables: dict[str, Array] = {}
     if counted:
         column = np.array(items, np.float32)[:, None]

@@ -74,7 +74,7 @@ class Decode:
         for row, prompt in zip(state["tokens"], self.prompts, strict=True):
             row[: len(prompt)] = prompt
         if self.cache:
-            state |= _empty_cache(self.module, len(self.prompts), self.length)
+            state |= empty_cache(self.module, len(self.prompts), self.length)
         return loop(self.module.eval(), self._cached() if self.cache else self._whole(), state)
 
     def build(self) -> Bundle:
@@ -108,7 +108,7 @@ class Decode:
             rows, places = tokens.shape
             here = torch.arange(places) == step
             current = torch.where(here, tokens, 0).sum(1, keepdim=True)
-            cache = _SlotCache(state, here)
+            cache = SlotCache(state, here)
             # NOTE: after `step` the slots still hold their initial zeros; the mask hides these places.
             hidden = torch.where(torch.arange(places) <= step, 0.0, torch.finfo(torch.float32).min)
             try:
@@ -144,14 +144,22 @@ class Decode:
         return after, {"next": best}
 
 
-class _SlotCache:
-    """Keys and values in slots, behind the cache interface of `transformers`: `update` returns all places."""
+class SlotCache:
+    """Keys and values in slots, behind the cache interface of `transformers`: `update` returns all places.
+
+    `here` says which places are written; `spread` makes of new keys or values one for each place, or one for all.
+    """
 
     is_compileable = False
 
-    def __init__(self, state: Mapping[str, torch.Tensor], here: torch.Tensor) -> None:
+    def __init__(
+        self,
+        state: Mapping[str, torch.Tensor],
+        here: torch.Tensor,
+        spread: Callable[[torch.Tensor], torch.Tensor] = lambda new: new,
+    ) -> None:
         self._state = dict(state)
-        self._here = here.unsqueeze(-1)
+        self._here, self._spread = here.unsqueeze(-1), spread
         self._new: Tensors = {}
 
     def update(
@@ -159,7 +167,7 @@ class _SlotCache:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         for kind, tensor in (("key", key), ("value", value)):
             name = f"{kind}.{layer}"
-            self._new[name] = torch.where(self._here, tensor, self._state[name])
+            self._new[name] = torch.where(self._here, self._spread(tensor), self._state[name])
         return self._new[f"key.{layer}"], self._new[f"value.{layer}"]
 
     def get_seq_length(self, *_: Any) -> int:
@@ -169,7 +177,7 @@ class _SlotCache:
         return self._new
 
 
-def _empty_cache(module: torch.nn.Module, rows: int, places: int) -> dict[str, Array]:
+def empty_cache(module: torch.nn.Module, rows: int, places: int) -> dict[str, Array]:
     """Return zeros for keys and values of each layer. Raises CaptureError for a module without a layer count."""
     config = getattr(module, "config", None)
     layers, heads = getattr(config, "num_hidden_layers", None), getattr(config, "num_attention_heads", None)

@@ -36,6 +36,8 @@ Body = Callable[
 `forward` is the module. `step` is an i64 scalar that counts from 0. The body is traced once: one graph serves all
 steps.
 """
+Rest = Callable[[Builder, Mapping[str, Ref], Mapping[str, Ref]], Mapping[str, Ref]]
+"""`rest(builder, slots, outputs)` continues a step operator by operator, and gives the new values of further slots."""
 
 
 def row(table: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
@@ -50,8 +52,10 @@ def loop(
     constants: Mapping[str, Array] | None = None,
     *,
     seed: int = 0,
+    rest: Rest | None = None,
 ) -> Built:
-    """Return the program whose step is `body`. Slots and constants keep their names; weights are `weight.<name>`.
+    """Return the program whose step is `body`, then `rest`. Slots and constants keep their names; weights are
+    `weight.<name>`.
 
     The module runs in its current mode (call `.eval()` first); its writes to buffers are lost. Raises CaptureError,
     Unsupported.
@@ -93,8 +97,11 @@ def loop(
     results: list[Ref] = lower(graph, [*own, *slots.values(), *given, step_index(b)], b, Noise(b, seed))
     for slot, value in zip(slots.values(), results, strict=False):
         b.update(slot, value)
-    for name, value in zip(outputs, results[len(slots) :], strict=True):
+    given_back = dict(zip(outputs, results[len(slots) :], strict=True))
+    for name, value in given_back.items():
         b.metric(name, value)
+    for name, value in rest(b, slots, given_back).items() if rest else ():
+        b.update(slots[name], value)
     draft = b.finish()
     validate(draft.skeleton)
     return draft.build()

@@ -9,7 +9,6 @@ roles      which tensors are parameters, by the evidence in the file
 values     the operands of an operator: tensors, and values that are known before tracing
 module     the module that runs the graph
 operators  the rules, one function for each operator
-training   loss and optimizer by name, and a recipe from a file
 """
 
 from .model import read

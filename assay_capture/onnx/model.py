@@ -1,19 +1,19 @@
 """Reads an untrusted ONNX file. Everything is checked before it is used.
 
-Accepted: one flat graph of operators of the standard domain, of opset 13 to 24, with initialisers in the file or beside
-it. Refused: other domains, functions, control flow (`If`, `Loop`, `Scan`), sparse tensors, repeated names.
+Accepted: a graph of operators of the standard domain, of opset 11 to 28, with tensors in the file or beside it, and
+branches (`If`) in it. Refused: other domains, functions, loops (`Loop`, `Scan`), sparse tensors, repeated names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from trainer_node.errors import ConfigError
+from trainer_node.errors import PIP, ConfigError
 from trainer_node.storage.untrusted_file import read_plain
 
 from ..capture.errors import CaptureError, Unsupported
@@ -23,32 +23,25 @@ try:
     from google.protobuf.descriptor import FieldDescriptor
     from google.protobuf.message import DecodeError, Message
 except ModuleNotFoundError as error:
-    raise ConfigError("ONNX files need onnx; install it with: pip install 'assay-referee[onnx]'") from error
+    raise ConfigError(
+        f"ONNX files need onnx; install it with `{PIP} install 'assay-referee[onnx]'`"
+    ) from error
 
-from .roles import Roles, roles_of
+from .graphs import MAX_DEPTH, OnnxNode, Reader, weights_of
+from .roles import Role, Roles, roles_of
 from .tensors import to_torch
 
 MAX_FILE_BYTES = (2 << 30) - 1
 """Limit of the model file itself: the most that protobuf can hold. Larger models keep their tensors next to it."""
-MAX_NODES = 1 << 18
 MAX_ATTRIBUTE_VALUES = 1 << 16
-OPSETS = range(13, 25)
+OPSETS = range(1, 29)
+FIRST_OPSET = 11
+"""Oldest opset that is read as a whole; of those before it, operators that are the same there."""
 _STANDARD = ("", "ai.onnx")
-
-
-@dataclass(frozen=True)
-class OnnxNode:
-    """One operator: its inputs and outputs by name, "" for one that is left out."""
-
-    op: str
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, Any]
-
-    @property
-    def where(self) -> str:
-        return f"ONNX node {self.name or self.op}"[:160]
+_LOOPS = dict.fromkeys(
+    ("Loop", "Scan"),
+    "export with a fixed number of steps, so that the exporter writes each, or use LSTM, GRU or RNN",
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +54,11 @@ class Graph:
     outputs: tuple[str, ...]
     nodes: tuple[OnnxNode, ...]
     tensors: Mapping[str, torch.Tensor] = field(repr=False)
+    weights: frozenset[str] = field(default_factory=frozenset, repr=False)
+    """Tensors that are parameters or buffers; the others are known before tracing."""
     roles: Roles = field(default_factory=Roles, repr=False)
+    types: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Element types as far as the file says them; in memory, integers of all sizes are i64."""
 
 
 def read(path: Path, supported: Callable[[str], bool]) -> Graph:
@@ -81,15 +78,45 @@ def read(path: Path, supported: Callable[[str], bool]) -> Graph:
         raise CaptureError(f"{path} is not an ONNX model: it has no nodes or no outputs")
     opset = _opset(model)
     graph = model.graph
-    nodes = tuple(_node(node, supported, opset) for node in _counted(graph.node))
-    tensors = {tensor.name: to_torch(tensor, path.parent) for tensor in graph.initializer}
     if graph.sparse_initializer:
         raise Unsupported("sparse tensors", "store them densely", f"{path.name}")
+    reader = Reader(lambda node: _node(node, supported, opset), lambda tensor: to_torch(tensor, path.parent))
+    nodes = reader.nodes(graph.node)
+    tensors = {tensor.name: to_torch(tensor, path.parent) for tensor in graph.initializer}
     given = [value for value in graph.input if value.name not in tensors]
     inputs = tuple(value.name for value in given)
     outputs = tuple(value.name for value in graph.output)
-    _check_names(inputs, outputs, nodes, tensors, len(graph.initializer))
-    return Graph(opset, inputs, tuple(map(_shape, given)), outputs, nodes, tensors, roles_of(graph))
+    _check_names(
+        inputs, outputs, nodes, {*tensors, *reader.constants}, len(graph.initializer) + len(reader.constants)
+    )
+    roles = roles_of(graph, nodes, reader.constants)
+    tensors |= reader.constants
+    weights = _weights(weights_of(nodes, inputs, outputs, tensors), reader.constants, roles)
+    return Graph(
+        opset, inputs, tuple(map(_shape, given)), outputs, nodes, tensors, weights, roles, _types(graph)
+    )
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, int]:
+    found = {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.input)}
+    found |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.output:
+            for attribute in node.attribute:
+                found[node.output[0]] = attribute.t.data_type
+    return found
+
+
+def _weights(reaching: frozenset[str], constants: Mapping[str, torch.Tensor], roles: Roles) -> frozenset[str]:
+    """Return what may be trained. A file that has weights as initialisers means its other numbers as constants."""
+    constant_alone = reaching <= constants.keys()
+    return frozenset(
+        name
+        for name in reaching
+        if name not in constants
+        or roles.of[name] is Role.PARAMETER
+        or (constant_alone and constants[name].numel() > 1)
+    )
 
 
 def _shape(value: onnx.ValueInfoProto) -> str:
@@ -101,11 +128,12 @@ def _shape(value: onnx.ValueInfoProto) -> str:
 def _opset(model: onnx.ModelProto) -> int:
     """Return the version of the standard operators. Raises Unsupported for another domain or version."""
     versions: dict[str, int] = {entry.domain: entry.version for entry in model.opset_import}
-    used = {node.domain for node in model.graph.node}
-    for domain in sorted(used - set(_STANDARD)):
-        raise Unsupported(
-            f"operators of domain {domain[:80]!r}", "export with standard operators only (domain ai.onnx)"
-        )
+    for domain, op in sorted(_domains(model.graph, 0)):
+        if domain not in _STANDARD:
+            raise Unsupported(
+                f"operator {op[:80]} of domain {domain[:80]!r}, which is not ONNX's own",
+                "export with standard operators only (domain ai.onnx)",
+            )
     if model.functions:
         raise Unsupported(
             f"{len(model.functions)} functions", "inline them: onnx.inliner.inline_local_functions"
@@ -114,28 +142,55 @@ def _opset(model: onnx.ModelProto) -> int:
     if version not in OPSETS:
         raise Unsupported(
             f"opset {version} of ai.onnx",
-            f"export with opset_version from {OPSETS[0]} to {OPSETS[-1]}, "
-            "or use onnx.version_converter.convert_version",
+            f"export with opset_version from {FIRST_OPSET} to {OPSETS[-1]}",
         )
     return version
 
 
-def _counted(nodes: Sequence[onnx.NodeProto]) -> Sequence[onnx.NodeProto]:
-    if len(nodes) > MAX_NODES:
-        raise CaptureError(f"a model of {len(nodes)} nodes; the limit is {MAX_NODES}")
-    return nodes
+def _domains(graph: onnx.GraphProto, depth: int) -> set[tuple[str, str]]:
+    """Return domain and operator of all nodes, those in branches included."""
+    found = {(node.domain, node.op_type) for node in graph.node}
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH and depth < MAX_DEPTH:
+                found |= _domains(attribute.g, depth + 1)
+    return found
 
 
 def _node(node: onnx.NodeProto, supported: Callable[[str], bool], opset: int) -> OnnxNode:
-    found = OnnxNode(node.op_type, node.name, tuple(node.input), tuple(node.output), {})
-    if not supported(node.op_type):
+    """Read a node without its names and branches, which the reader adds."""
+    found = OnnxNode(node.op_type, node.name, (), (), {})
+    if node.op_type in _LOOPS:
+        raise Unsupported(f"operator {node.op_type}, a loop", _LOOPS[node.op_type], found.where)
+    if node.op_type != "If" and not supported(node.op_type):
         raise Unsupported(
             f"operator {node.op_type[:80]} of opset {opset} has no rule",
             "export the model without it, or add a rule in assay_capture.onnx",
             found.where,
         )
-    attributes = {attribute.name: _value(attribute, found.where) for attribute in node.attribute}
-    return OnnxNode(found.op, found.name, found.inputs, found.outputs, attributes)
+    if opset < FIRST_OPSET and not _same(node.op_type, opset):
+        raise Unsupported(
+            f"operator {node.op_type[:80]} as it was in opset {opset}",
+            f"convert the file: onnx.version_converter.convert_version(model, {FIRST_OPSET})",
+            found.where,
+        )
+    attributes = {
+        attribute.name: _value(attribute, found.where)
+        for attribute in node.attribute
+        if attribute.type != onnx.AttributeProto.GRAPH or node.op_type != "If"
+    }
+    return OnnxNode(found.op, found.name, (), (), attributes)
+
+
+def _same(op: str, opset: int) -> bool:
+    """Return whether an operator of an old opset is defined as in the first that is read."""
+    if (op, opset) == ("Upsample", 9):  # NOTE: the next opset has Resize instead
+        return True
+    try:
+        old, new = (onnx.defs.get_schema(op, version) for version in (opset, FIRST_OPSET))
+    except onnx.defs.SchemaError:
+        return False
+    return bool(old.since_version == new.since_version)
 
 
 def _value(attribute: onnx.AttributeProto, where: str) -> Any:
@@ -191,21 +246,33 @@ def _check_names(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     nodes: Sequence[OnnxNode],
-    tensors: Mapping[str, torch.Tensor],
+    tensors: Collection[str],
     count: int,
 ) -> None:
     """Check the order. INVARIANT: each name has one origin, and a node reads only names from before it."""
     known = {"", *inputs, *tensors}
     if len(known) != 1 + len(inputs) + count:
         raise CaptureError("an input or tensor of the model is named twice, or has no name; export it again")
+    _check_nodes(nodes, known)
+    for name in outputs:
+        if not name or name not in known:
+            raise CaptureError(f"the model's output {name[:80]!r} is given by nothing; export it again")
+
+
+def _check_nodes(nodes: Sequence[OnnxNode], known: set[str]) -> None:
+    """Check nodes after what is known, and add what they give. What a branch gives is known in it alone."""
     for node in nodes:
         for name in node.inputs:
             if name not in known:
                 raise CaptureError(f"{node.where} reads {name[:80]!r}, which nothing before it gives")
+        for branch in node.branches.values():
+            inside = set(known)
+            _check_nodes(branch.nodes, inside)
+            if len(branch.outputs) != len(node.outputs) or not inside.issuperset(branch.outputs):
+                raise Unsupported(
+                    "operator If with a branch that lacks outputs", "export the model again", node.where
+                )
         for name in node.outputs:
             if name and name in known:
                 raise CaptureError(f"{node.where} gives {name[:80]!r}, which exists already")
             known.add(name)
-    for name in outputs:
-        if not name or name not in known:
-            raise CaptureError(f"the model's output {name[:80]!r} is given by nothing; export it again")

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.fx.traceback
 
 from ..capture.errors import CaptureError, Unsupported
-from .model import Graph, OnnxNode, read
+from ..capture.scopes import register
+from .graphs import OnnxNode, flat, reads
+from .model import Graph, read
 from .operators import OPERATORS
 from .roles import Role
 from .values import TRAINING_FORM, Call, Given, Known, check_size, untraced
@@ -30,15 +32,23 @@ MAX_LISTED = 20
 
 
 def load(
-    path: Path, *, output: str | None = None, freeze: Sequence[str] = (), train: Sequence[str] = ()
+    path: Path,
+    *,
+    output: str | None = None,
+    freeze: Sequence[str] = (),
+    train: Sequence[str] = (),
+    given: Mapping[str, Any] | None = None,
 ) -> OnnxModule:
     """Return the module of an ONNX file. Raises the errors of `read`.
 
     `output` names the module's output, by default the first output of the file. Tensors whose name matches a pattern
     of `freeze` (as `encoder.*`) are not trained, those of `train` are; the file decides about the rest. If it does
-    not, `forward` raises in training mode.
+    not, `forward` raises in training mode. Inputs in `given` have these values once and for all, so that branches
+    and shapes may depend on them.
     """
-    return OnnxModule(read(path, OPERATORS.__contains__), output=output, freeze=freeze, train=train)
+    return OnnxModule(
+        read(path, OPERATORS.__contains__), output=output, freeze=freeze, train=train, given=given
+    )
 
 
 class OnnxModule(torch.nn.Module):
@@ -51,34 +61,43 @@ class OnnxModule(torch.nn.Module):
         output: str | None = None,
         freeze: Sequence[str] = (),
         train: Sequence[str] = (),
+        given: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self.inputs = graph.inputs
+        self._known = _fixed(graph, given or {})
+        self.inputs = tuple(name for name in graph.inputs if name not in self._known)
         self.output = output or graph.outputs[0]
         if self.output not in graph.outputs:
             raise CaptureError(
                 f"the model has no output {self.output[:80]!r}; it has {', '.join(graph.outputs[:20])}"
             )
-        self._opset = graph.opset
+        self._opset, self._types = graph.opset, graph.types
         self._exported = ", ".join(map(" ".join, zip(graph.inputs, graph.shapes, strict=True)))[:300]
         self._statistics = _statistics(graph)
+        self._fixed_statistics = {
+            name for name in self._statistics if any(fnmatch.fnmatchcase(name, pattern) for pattern in freeze)
+        }
         self._nodes = _needed(graph, self.output)
-        self._known: dict[str, Known] = {}
         self._places: dict[str, tuple[torch.nn.Module, str]] = {}
         self._folded_norm = graph.roles.folded_norm
-        self._doubtful: list[str] = []
+        self.doubtful: list[str] = []
+        """Tensors of which the file does not say what they are, and the user neither."""
         roles = _decided(graph, self._statistics, freeze, train)
-        read_names = {name for node in self._nodes for name in node.inputs} | {self.output}
+        read_names = {name for node in self._nodes for name in reads(node)} | {self.output}
         for name, tensor in graph.tensors.items():
             if name not in read_names:
                 continue
-            if tensor.dtype != torch.float32 or not tensor.ndim:
+            if name not in graph.weights:
                 self._known[name] = Known(tensor)
                 continue
             role = roles[name]
             if role is Role.DOUBTFUL:
-                self._doubtful.append(f"{name[:80]} {list(tensor.shape)}")
-            self._places[name] = _register(self, name, tensor, role is Role.BUFFER, role is Role.PARAMETER)
+                self.doubtful.append(name)
+            self._places[name] = register(
+                *(self, name, tensor),
+                buffer=role is Role.BUFFER,
+                trained=role in (Role.PARAMETER, Role.DOUBTFUL),
+            )
         self._last = _last_uses(self._nodes, self.output)
 
     def forward(self, *given: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
@@ -92,18 +111,15 @@ class OnnxModule(torch.nn.Module):
         values: dict[str, Given] = {"": None, **batch, **self._known}
         for name, (scope, leaf) in self._places.items():
             values[name] = getattr(scope, leaf)
-        for number, node in enumerate(self._nodes):
-            for name in node.inputs:
-                _check_given(name, values, node.where)
-            results = self._run(node, [values[name] for name in node.inputs])
-            for name, result in zip(node.outputs, results, strict=False):
-                values[name] = result
-            for name in self._last[number]:
-                values.pop(name, None)
+        self._run_all(self._nodes, values, self._last)
         _check_given(self.output, values, "the model's output")
         result = values[self.output]
         if not isinstance(result, torch.Tensor):
-            raise CaptureError(f"output {self.output[:80]!r} does not depend on the inputs")
+            giver = next((node for node in self._nodes if self.output in node.outputs), None)
+            raise Unsupported(
+                f"output {self.output[:80]!r}{f' of {giver.op}' if giver else ''}, which does not depend on the inputs",
+                "choose another output, or give fewer inputs once and for all",
+            )
         return result
 
     def _check_training(self) -> None:
@@ -113,13 +129,50 @@ class OnnxModule(torch.nn.Module):
                 f"batch norm that was folded into other tensors, in a job that trains ({self._folded_norm})",
                 TRAINING_FORM,
             )
-        if self._doubtful:
-            count, shown = len(self._doubtful), ", ".join(self._doubtful[:MAX_LISTED])
+        if self.doubtful:
+            count = len(self.doubtful)
+            shown = ", ".join(
+                f"{name[:80]} {list(getattr(*self._places[name]).shape)}"
+                for name in self.doubtful[:MAX_LISTED]
+            )
             more = f" and {count - MAX_LISTED} more" if count > MAX_LISTED else ""
             raise CaptureError(
                 f"the file does not say which of {count} tensors are parameters and which are buffers: {shown}{more}; "
                 "say --train NAME or --freeze NAME for each (train=, freeze= in Python; patterns such as 'encoder.*')"
             )
+
+    def _run_all(
+        self, nodes: Sequence[OnnxNode], values: dict[str, Given], last: Sequence[Sequence[str]] | None = None
+    ) -> None:
+        """Run nodes in order and put their outputs among the values; `last` says which none needs after each."""
+        for number, node in enumerate(nodes):
+            for name in node.inputs:
+                _check_given(name, values, node.where)
+            if node.branches:
+                results = self._branch(node, values)
+            else:
+                results = self._run(node, [values[name] for name in node.inputs])
+            for name, result in zip(node.outputs, results, strict=False):
+                values[name] = result
+            for name in last[number] if last else ():
+                values.pop(name, None)
+
+    def _branch(self, node: OnnxNode, values: Mapping[str, Given]) -> Sequence[Given]:
+        """Run the branch that a condition, known before tracing, chooses."""
+        call = Call(node, self._opset, self.training, folding=False)
+        condition = values[node.inputs[0]]
+        if not isinstance(condition, Known):
+            raise Unsupported(
+                "operator If with a condition that depends on data",
+                "give the input that it depends on, as --given NAME=VALUE (given= in Python), or export one branch",
+                node.where,
+            )
+        branch = node.branches["then_branch" if call.number(condition, "condition") else "else_branch"]
+        inside = dict(values)
+        self._run_all(branch.nodes, inside)
+        for name in branch.outputs:
+            _check_given(name, inside, node.where)
+        return [inside[name] for name in branch.outputs]
 
     def _run(self, node: OnnxNode, inputs: list[Given]) -> Sequence[Given]:
         """Return the outputs of one node, without those that its operator does not give."""
@@ -130,7 +183,8 @@ class OnnxModule(torch.nn.Module):
         if folding and operator.broadcasts and known:
             shape = torch.broadcast_shapes(*(value.tensor.shape for value in known))
             check_size(shape, node.where)
-        call = Call(node, self._opset, self.training, folding)
+        fixed = node.op == "BatchNormalization" and self._fixed_statistics.issuperset(node.inputs[3:5])
+        call = Call(node, self._opset, self.training and not fixed, folding, self._types)
         try:
             with untraced() if folding else _annotated(node.where):
                 result = operator.rule(call, *inputs)
@@ -177,7 +231,19 @@ def _shapes(inputs: Sequence[Given]) -> str:
 
 def _statistics(graph: Graph) -> set[str]:
     """Return the running statistics of batch normalisation: not trained, and not constant in training mode."""
-    return {name for node in graph.nodes if node.op == "BatchNormalization" for name in node.inputs[3:5]}
+    norms = (node for node in flat(graph.nodes) if node.op == "BatchNormalization")
+    return {name for node in norms for name in node.inputs[3:5]}
+
+
+def _fixed(graph: Graph, given: Mapping[str, Any]) -> dict[str, Known]:
+    """Return inputs whose values are given once and for all. Raises CaptureError for one that the model lacks."""
+    if missing := sorted(set(given) - set(graph.inputs)):
+        raise CaptureError(
+            f"the model has no input {missing[0][:80]!r}; it has {', '.join(graph.inputs[:20])}"
+        )
+    found = {name: torch.as_tensor(value) for name, value in given.items()}
+    wide = (torch.float32, torch.float64, torch.bool)
+    return {name: Known(v if v.dtype in wide else v.to(torch.int64)) for name, v in found.items()}
 
 
 def _decided(
@@ -215,48 +281,19 @@ def _needed(graph: Graph, output: str) -> tuple[OnnxNode, ...]:
     kept = []
     for node in reversed(graph.nodes):
         if wanted.intersection(node.outputs) - {""}:
-            wanted.update(node.inputs)
+            wanted.update(reads(node))
             kept.append(node)
     return tuple(reversed(kept))
 
 
 def _last_uses(nodes: Sequence[OnnxNode], output: str) -> list[list[str]]:
     """Return for each node the values that no later node reads."""
-    last = {name: number for number, node in enumerate(nodes) for name in (*node.outputs, *node.inputs)}
+    last = {name: number for number, node in enumerate(nodes) for name in (*node.outputs, *reads(node))}
     ends: list[list[str]] = [[] for _ in nodes]
     for name, number in last.items():
         if name and name != output:
             ends[number].append(name)
     return ends
-
-
-class _Scope(torch.nn.Module):
-    """A level of the parameters' names: `encoder.layer` holds `weight`."""
-
-
-def _register(
-    root: torch.nn.Module, name: str, tensor: torch.Tensor, buffer: bool, trained: bool
-) -> tuple[torch.nn.Module, str]:
-    """Make a parameter or buffer with (nearly) the file's name; return its scope and its name there.
-
-    SAFETY: the name is untrusted: it becomes plain words, none of which is an existing attribute.
-    """
-    words = [re.sub(r"[^A-Za-z0-9_]", "_", word) or "_" for word in re.split(r"[./]", name)[:16]]
-    *path, leaf = [word[:64] for word in words]
-    scope = root
-    for word in path:
-        while hasattr(scope, word) and word not in scope._modules:
-            word += "_"
-        if word not in scope._modules:
-            scope.add_module(word, _Scope())
-        scope = scope._modules[word]  # type: ignore[assignment]
-    while hasattr(scope, leaf):
-        leaf += "_"
-    if buffer:
-        scope.register_buffer(leaf, tensor.clone())
-    else:
-        scope.register_parameter(leaf, torch.nn.Parameter(tensor.clone(), requires_grad=trained))
-    return scope, leaf
 
 
 @contextlib.contextmanager

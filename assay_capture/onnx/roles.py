@@ -24,6 +24,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx
+import torch
+
+from .graphs import OnnxNode, flat
 
 MAX_NOTE = 1 << 24
 """Longest note that is read, in characters; longer ones count as absent."""
@@ -74,18 +77,29 @@ class Roles:
     folded_norm: str = ""
 
 
-def roles_of(graph: onnx.GraphProto) -> Roles:
-    """Return the roles of the graph's tensors."""
+def roles_of(
+    graph: onnx.GraphProto,
+    nodes: Sequence[OnnxNode] = (),
+    constants: Mapping[str, torch.Tensor] | None = None,
+) -> Roles:
+    """Return the roles of the graph's tensors, and of those in `Constant` nodes and branches."""
+    constants = constants or {}
     names = [tensor.name for tensor in graph.initializer]
     notes = _Notes(graph, names)
-    uses: dict[str, set[tuple[str, int]]] = {name: set() for name in names}
-    for node in graph.node:
-        for place, name in enumerate(node.input):
-            if name in uses:
-                uses[name].add((node.op_type, place))
+    order = list(flat(nodes))
+    origin = {name: name for name in (*names, *constants)}
+    uses: dict[str, set[tuple[str, int]]] = {name: set() for name in origin}
+    for node in order:
+        for place, name in enumerate(node.inputs):
+            if name not in origin:
+                continue
+            if node.op == "Identity":
+                origin.update(dict.fromkeys(node.outputs, origin[name]))
+            else:
+                uses[origin[name]].add((node.op, place))
     merged = notes.merged(graph.node)
     return Roles(
-        {name: Role.DOUBTFUL if name in merged else _role(name, notes, uses[name]) for name in names},
+        {name: Role.DOUBTFUL if name in merged else _role(name, notes, uses[name]) for name in uses},
         _folded_norm(graph, notes, uses),
     )
 
@@ -105,7 +119,7 @@ def _role(name: str, notes: _Notes, uses: Iterable[tuple[str, int]]) -> Role:
         return Role.BUFFER
     if _PARAMETER.fullmatch(leaf):
         return Role.PARAMETER
-    layers = all(place in _LAYERS.get(op, ()) for op, place in uses)
+    layers = bool(uses) and all(place in _LAYERS.get(op, ()) for op, place in uses)
     return Role.PARAMETER if layers else Role.DOUBTFUL
 
 

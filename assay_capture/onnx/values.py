@@ -10,7 +10,7 @@ rules, so that only arithmetic on data is left to trace.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..capture.errors import CaptureError, Unsupported
-from .model import OnnxNode
+from .graphs import OnnxNode
 
 MAX_KNOWN_ELEMENTS = 1 << 28
 """Largest value, in elements, that is computed before tracing: a small file must not become a large tensor."""
@@ -58,8 +58,17 @@ def untraced() -> Iterator[None]:
 class Call:
     """One use of an operator: its attributes, and readers for its inputs."""
 
-    def __init__(self, node: OnnxNode, opset: int, training: bool, folding: bool) -> None:
+    def __init__(
+        self,
+        node: OnnxNode,
+        opset: int,
+        training: bool,
+        folding: bool,
+        types: Mapping[str, int] | None = None,
+    ) -> None:
         self.node = node
+        self.types = types or {}
+        """ONNX's element types of values, as far as the file says them: all integers are i64 here."""
         self.opset = opset
         self.training = training
         self._folding = folding

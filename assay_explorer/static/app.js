@@ -22,6 +22,41 @@
     });
   });
 
+  // A command is copied whole; where a page may not write to the clipboard, it is selected.
+  root.classList.add("script");
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest && event.target.closest(".copy");
+    if (!button) return;
+    const code = button.parentElement.querySelector("code");
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      button.textContent = "Selected";
+    }
+  });
+
+  // Each hash gets a button that copies it in full.
+  const hashes = () => {
+    for (const one of document.querySelectorAll(".hashed:not(.ready)")) {
+      const code = one.querySelector("code"), button = document.createElement("button");
+      one.classList.add("ready");
+      button.type = "button";
+      button.className = "copyhash";
+      button.setAttribute("aria-label", `Copy ${code.textContent}`);
+      // A short hash is in full in its title, or at the end of its link.
+      const link = one.querySelector("a"), full = link && /0x[0-9a-fA-F]{40,}$/.exec(link.href);
+      button.addEventListener("click", async () => {
+        try { await navigator.clipboard.writeText(code.title || (full && code.textContent.endsWith("…") ? full[0] : code.textContent)); button.textContent = "✓"; button.classList.add("copied"); }
+        catch { getSelection().selectAllChildren(code); }
+      });
+      one.append(button);
+    }
+  };
+  document.addEventListener("DOMContentLoaded", hashes);
+  document.addEventListener("htmx:afterSwap", hashes);
+
   // Arrow keys scrub through a dispute; "n" goes back to now.
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;

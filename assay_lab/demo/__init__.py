@@ -3,6 +3,7 @@
 roles      the parties of each scenario, and the case that must decide
 network    the chain, the contracts, the processes
 narrator   reports the events while they happen
+declined   a party that leaves the job to others, and what to do
 truth      the result of honest execution
 checks     the balances at the end, and whether they are just
 play       one scenario from start to end

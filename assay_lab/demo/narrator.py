@@ -13,6 +13,7 @@ from trainer_node.chain import ChainClient
 from trainer_node.chain.events import Event
 from trainer_node.cli.common import moment
 from trainer_node.client.dispute_words import Words, told
+from trainer_node.client.parties import Parties
 from trainer_node.ids import short
 
 from .roles import Role
@@ -25,7 +26,11 @@ _UNTOLD = ("NodesRevealed", "NodesDescended", "LeafShown", "StatesPosted", "Stoo
 
 
 class Narrator:
-    """Reports the new events on each call. ``names`` maps addresses to names."""
+    """Reports the new events on each call. ``names`` maps addresses to the names of roles.
+
+    A party is called as on the explorer's pages, by its part in the job, and what the demonstration knows of it besides
+    stands in parentheses: trainer 2 (liar).
+    """
 
     def __init__(
         self,
@@ -45,6 +50,7 @@ class Narrator:
         """Names of refuters by their group."""
         self._players: dict[int, list[str]] = {}
         """Names of the players by match or trial."""
+        self._parties: Parties | None = None
         self._where: dict[int, tuple[int, int]] = {}
         """Level and last step of the tree being walked, by match."""
 
@@ -52,6 +58,7 @@ class Narrator:
         """Report what has happened since the last call."""
         snapshot = self._client.snapshot()
         job = snapshot.job(self._job_id)
+        self._parties = Parties(job)
         for group in job.groups:
             if group.refutes is not None:
                 self._refuters.setdefault(group.index, "")
@@ -73,6 +80,8 @@ class Narrator:
         match event.name:
             case "Joined":
                 yield f"{self._name(args['trainer'])} takes a slot and stakes for it"
+            case "Resigned":
+                yield f"{self._name(args['trainer'])} gives its slot back, for a 32nd of its stake"
             case "Committed":
                 yield f"{self._name(args['trainer'])} has trained and commits to its result, sealed"
             case "Claimed" if args["group"] in self._refuters:
@@ -125,7 +134,13 @@ class Narrator:
         return Words(terms, moment, lambda side: self._name(self._sides(args)[side]), self._name)
 
     def _name(self, address: str) -> str:
-        return f"[bold]{self._names.get(address.lower(), address)}[/bold]"
+        role = self._names.get(address.lower(), address)
+        part = self._parties.part(address) if self._parties is not None else None
+        if part is None:
+            return f"[bold]{role}[/bold]"
+        return f"[bold]{part}[/bold]" + (
+            "" if role in (address, part, part.rpartition(" ")[0]) else f" ({role})"
+        )
 
     def _sides(self, args: Mapping[str, Any]) -> list[str]:
         return self._players[args["trialId"] if "trialId" in args else args["matchId"]]

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import httpx
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
@@ -40,6 +41,8 @@ from .local_chains import CHAIN_ID, HARDHAT_ENVIRONMENT, MNEMONIC, build_for, co
 from .roles import Role
 
 START_TIMEOUT_S = 120.0
+ANSWER_S = 1.0
+"""Seconds that pages have to answer when we look whether they do: the narrator waits meanwhile."""
 BY = "assay demo"
 """Text of the mark in a network's folder."""
 _WORK_FACTOR = 1 << 10  # NOTE: low, because these keys are public
@@ -179,13 +182,20 @@ class Network:
         self._spawn(name, [sys.executable, "-m", "trainer_node.cli", *command, "--config", str(config)])
 
     def start_explorer(self, bundle: Path) -> str:
-        """Start web pages about the chain, with the labels of a bundle; return their address."""
+        """Start web pages about the chain, with the labels of a bundle; return their address, which answers later."""
         port = free_port()
         home = self.folder / "explorer"
         command = ["explorer", "--rpc-url", self.rpc_url, "--chain-id", str(CHAIN_ID), "--port", str(port)]
         command += ["--deployment", str(self._deployment), "--data-dir", str(home), "--bundle", str(bundle)]
         self._spawn("explorer", [sys.executable, "-m", "trainer_node.cli", *command])
         return f"http://127.0.0.1:{port}"
+
+    def answers(self, address: str) -> bool:
+        """Return whether pages of ours answer by now: their port listens before the chain is read."""
+        try:
+            return httpx.get(address, timeout=ANSWER_S).is_success
+        except httpx.TransportError:
+            return False
 
     def pid(self, name: str) -> int:
         """Return the process id of a party."""

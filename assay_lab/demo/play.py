@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from referee_py.errors import AssayError
 from referee_py.execute import Run
 from referee_py.panel.state import HearingPhase
 from referee_py.program.terms import Terms
-from trainer_node.chain import ChainClient
+from trainer_node.chain import ChainClient, JobPhase
 from trainer_node.chain.fees import ETHER
 from trainer_node.client.posting import Offer, post_job
 from trainer_node.ids import short
@@ -31,6 +32,7 @@ from ..faults import Lie
 from ..names import NETWORK, LocalChain, Scenario
 from ..processes import heed, output_of
 from .checks import Dispute, check_outcome, disputes, table, verdicts, wealth
+from .declined import TooFew, declined, needed
 from .narrator import Narrator, samples, unfinished
 from .network import Network
 from .operator import explainer
@@ -50,6 +52,8 @@ SHARED = 6
 """Factor by which a run may slow down while all parties compute at once."""
 FEW = 4
 """Number of parties for which `SHARED` holds; with more, times grow in proportion."""
+MOST_BUSY = 12.0
+"""Factor at most by which the periods grow on a machine that is busy already."""
 POLL_S = 0.5
 
 out = Console(highlight=False, soft_wrap=True)
@@ -92,7 +96,11 @@ def play(
         out.print(f"[dim]{time.monotonic() - began:5.1f} s[/dim]  {line}")
 
     terms, truth = bundle.terms, Truth(bundle, Store(folder / "truth"))
-    periods = Periods.of(_estimate(truth.trial()), terms, parts)
+    periods = Periods.of(_estimate(truth.trial()), terms, parts, busy())
+    if busy() >= 2:
+        say(
+            f"this machine is busy ({busy():.0f} processes want each processor), so every period is as much longer"
+        )
     program = f"{len(bundle.program.nodes)} operators a step, {terms.steps} steps"
     if truth.follows_logs:
         say(
@@ -119,8 +127,7 @@ def play(
         first = client.block().number + 1
         before = wealth(client, network.accounts)
         job_id = _post(network, client, bundle, parts, server, periods, len(lying) or 1)
-        if explorer is not None:
-            say(f"[bold]look at it: {network.start_explorer(explorer)}[/bold]")
+        pages = None if explorer is None else network.start_explorer(explorer)
         say(f"the client offers {REWARD / ETHER:g} ether; a claim takes a stake of {STAKE / ETHER:g} ether")
         for part in parts:
             network.start_part(part, evaluator=EVALUATORS[part.role], check=part.check)
@@ -130,7 +137,8 @@ def play(
         by_address: dict[str, str] = {address: name for name, address in network.accounts.items()}
         explain = explainer(bundle, liar, lambda: truth.backend(client, job_id))
         narrator = Narrator(client, job_id, by_address, say, explain)
-        _watch(network, client, job_id, narrator, parts, names, periods.limit)
+        with _told(network, pages, say) as look:
+            _watch(network, client, job_id, narrator, parts, names, periods.limit, look)
         if truth.follows_logs:
             honest_root = truth.root(truth.backend(client, job_id))
             say(f"given the trainer's logs, honest training gives {short(honest_root)}")
@@ -191,14 +199,16 @@ class Periods:
     """Seconds that a job gives its parties, who share this machine; `limit` bounds the whole job."""
 
     train: int
+    reveal: int
     challenge: int
     clock: int
     verdict: int
     limit: float
 
     @classmethod
-    def of(cls, estimate: CostEstimate, terms: Terms, parts: Sequence[Role]) -> Periods:
-        """Derive the periods from step times on an idle machine, with the margin that trainers want.
+    def of(cls, estimate: CostEstimate, terms: Terms, parts: Sequence[Role], load: float = 1.0) -> Periods:
+        """Derive the periods from step times here, with the margin that trainers want. ``load``: how many others want
+        each processor (`busy`), which makes the start of a party and its messages as much longer.
 
         A challenger that follows rounding logs, or checks a part, can begin only when the claims are revealed.
         """
@@ -207,15 +217,22 @@ class Periods:
         flood = estimate.answer_s(terms) + estimate.waits_s(terms)
         train, dispute = margin * estimate.train_s(terms), margin * (estimate.dispute_s(terms) + flood)
         later = terms.arithmetic.follows_logs or any(part.check != "all" for part in parts)
-        challenge = 30 + train if later else 15 * shared
-        limit = 300 * shared**2 + 2 * train + 6 * dispute + challenge
+        least = shared * load
+        challenge = 30 * load + train if later else 15 * least
+        limit = 300 * shared * least + 2 * train + 6 * dispute + challenge
         return cls(
-            math.ceil(60 * shared + train),
+            math.ceil(60 * least + train),
+            math.ceil(30 * load),
             math.ceil(challenge),
-            math.ceil(20 * shared + dispute),
-            math.ceil(60 * shared + dispute),
+            math.ceil(20 * least + dispute),
+            math.ceil(60 * least + dispute),
             limit,
         )
+
+
+def busy() -> float:
+    """Return how many processes have wanted each processor in the last minute: 1 at least, `MOST_BUSY` at most."""
+    return min(MOST_BUSY, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
 def _post(
@@ -232,7 +249,7 @@ def _post(
         stake=STAKE,
         slots=sum(part.role == "trainer" for part in parts),
         train_period=periods.train,
-        reveal_period=30,
+        reveal_period=periods.reveal,
         challenge_period=periods.challenge,
         clock=periods.clock,
         verdict_period=periods.verdict,
@@ -255,14 +272,20 @@ def _watch(
     parts: list[Role],
     names: list[str],
     limit: float,
+    look: Callable[[], None],
 ) -> None:
-    """Run the narrator until job and hearings are over and all are paid. Raises AssayError at the limit."""
+    """Run the narrator, and ``look``, until job and hearings are over and all are paid. Raises AssayError at the limit,
+    and as soon as a party that is needed has left the job to others."""
     deadline = time.monotonic() + limit
     with out.status("waiting for the first block") as status:
         while True:
             narrator.tell()
+            look()
+            _check_parts(network, parts)
             snapshot = client.snapshot()
             job = snapshot.job(job_id)
+            if job.phase is not JobPhase.TRAINING and len(job.trainers) < job.slots:
+                raise TooFew(len(job.trainers), job.slots)
             owed = any(snapshot.credits(network.accounts[name]) for name in names)
             owed |= any(not claim.lost and not claim.collected for claim in job.claims)
             hearings = snapshot.hearings(job)[0]
@@ -287,6 +310,33 @@ def _watch(
             if time.monotonic() > deadline:
                 raise AssayError(f"job {job_id} did not end within {limit:.0f} s; see {network.folder}")
             time.sleep(POLL_S)
+
+
+def _check_parts(network: Network, parts: list[Role]) -> None:
+    """Raise Declined if a party that is needed has left the job to others."""
+    for part in parts:
+        if needed(part, parts) and (
+            why := declined(part, network.events(part.name), str(network.log(part.name)))
+        ):
+            raise why
+
+
+@contextlib.contextmanager
+def _told(network: Network, pages: str | None, say: Callable[[str], None]) -> Iterator[Callable[[], None]]:
+    """Give a function that says the address of the pages, once, as soon as they answer. The block waits for that."""
+    left = [] if pages is None else [pages]
+
+    def look() -> None:
+        if left and network.answers(left[0]):
+            say(f"[bold]look at it: {left.pop()}[/bold]")
+
+    yield look
+    while left:
+        look()
+        heed()
+        if network.dead():
+            raise AssayError(f"{', '.join(network.dead())} ended; see {network.log(network.dead()[0])}")
+        time.sleep(POLL_S)
 
 
 def _linger(network: Network) -> None:

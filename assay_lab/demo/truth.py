@@ -15,7 +15,7 @@ from trainer_node.chain import ChainClient, JobView
 from trainer_node.compute.lanes import Lanes
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.fetcher import Fetcher
-from trainer_node.run.log_sources import FetchedLogs, step_limit
+from trainer_node.run.fetched_logs import FetchedLogs, step_limit
 from trainer_node.run.modes import backend_here
 from trainer_node.storage.store import Store
 

@@ -51,6 +51,7 @@ interface IJobs is IEscrow, ITimed {
         string uri
     );
     event Joined(uint256 indexed jobId, address indexed trainer);
+    event Resigned(uint256 indexed jobId, address indexed trainer);
     event Committed(uint256 indexed jobId, address indexed trainer, bytes32 commitment);
     /// @notice A commitment was made for the first time, by whoever it is of.
     event ChallengeCommitted(uint256 indexed jobId, address indexed challenger, bytes32 commitment);
@@ -163,6 +164,10 @@ interface IJobs is IEscrow, ITimed {
 
     /// @notice Training: takes a slot. The value covers `stakeOf` the job; the excess is credited.
     function join(uint256 jobId) external payable;
+
+    /// @notice Training: a slot holder that has not committed gives its slot back, which is free again. The stake is
+    /// credited but for a 32nd, which is burned.
+    function resign(uint256 jobId) external;
 
     /// @notice Training: a slot holder commits, once. After the last commitment the phase lasts for the watch period.
     function commit(uint256 jobId, bytes32 commitment) external;

@@ -39,6 +39,8 @@ interface IVerifierRegistry is ITimed {
     /// @notice The verifier has voted in this many hearings that are open.
     error StillHeld(address verifier, uint256 hearings);
     error NotPanel(address sender, address panel);
+    /// @notice No hearing of the sender holds the verifier's bond.
+    error NotHeld(address verifier, address sender);
 
     /// @notice Registers the caller with the value as bond, which `panel` may hold and take.
     function register(address panel, string calldata uri) external payable;

@@ -16,7 +16,7 @@ import {
     Trainer
 } from "../interfaces/JobTypes.sol";
 import {Seats} from "./Seats.sol";
-import {Address} from "@openzeppelin/contracts/utils/Address.sol";
+import {LibCall} from "solady/utils/LibCall.sol";
 import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
 /// @title Pairing
@@ -168,7 +168,7 @@ abstract contract Pairing is Seats {
         returns (uint256)
     {
         bytes memory program =
-            Address.functionStaticCall(address(NOTARY), abi.encodeCall(INotary.programOf, (jobId)));
+            LibCall.staticCallContract(address(NOTARY), abi.encodeCall(INotary.programOf, (jobId)));
         bytes memory move = abi.encodeWithSelector(
             IReferee.open.selector,
             jobId,
@@ -178,7 +178,7 @@ abstract contract Pairing is Seats {
             number,
             OPEN_HEAD + 0x20
         );
-        bytes memory answer = Address.functionCall(job.referee, abi.encodePacked(move, program));
+        bytes memory answer = LibCall.callContract(job.referee, abi.encodePacked(move, program));
         return abi.decode(answer, (uint256));
     }
 
@@ -228,6 +228,13 @@ abstract contract Pairing is Seats {
     }
 
     // ------------------------------------------------------------------ money
+
+    /// @dev Takes a stake from what the sender has paid, and credits the rest to it. SAFETY: at least, not exactly,
+    /// because a claim just before this one makes this one dearer.
+    function _take(uint256 paid, uint256 stake) internal {
+        if (paid < stake) revert WrongStake(paid, stake);
+        _credit(msg.sender, paid - stake);
+    }
 
     /// @dev Takes the losers' stakes: half goes to a winner and the deciding verifiers, a tenth of the whole to these;
     /// the rest is burned. SAFETY: the verifiers' tenth comes out of the winner's half; otherwise a party that loses to

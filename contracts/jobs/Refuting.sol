@@ -57,8 +57,7 @@ abstract contract Refuting is Pairing {
             jobId, NOTARY.commitmentOf(jobId, msg.sender, root, refutation.computed, refutation.root, salt)
         );
         uint256 stake = refutationPriceOf(jobId, refutation.root);
-        // SAFETY: at least, not exactly, because a refutation just before this one makes this one dearer.
-        if (msg.value < stake) revert WrongStake(msg.value, stake);
+        _take(msg.value, stake);
 
         (uint32 number, uint32 claim) = (_groupCount(job), _claimCount(job));
         _refutationRoots[jobId][number] = root;
@@ -76,7 +75,6 @@ abstract contract Refuting is Pairing {
             job.waiting = 0;
             _enter(jobId, job, refuted);
         }
-        _credit(msg.sender, msg.value - stake);
     }
 
     // ------------------------------------------------------------------ views

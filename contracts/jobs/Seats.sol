@@ -55,7 +55,13 @@ abstract contract Seats is Board {
 
     function _rootOf(uint256 jobId, KeptJob storage job, uint32 group) internal view returns (bytes32) {
         if (_groups[jobId][group].refutes != 0) return _refutationRoots[jobId][group];
-        return _seatOf(jobId, job, _memberAt(jobId, group, 0)).mark;
+        // NOTE: the first member is in the group's own word.
+        return _seatOf(jobId, job, uint24(_groups[jobId][group].members)).mark;
+    }
+
+    /// @dev Returns the root of the group that waits. INVARIANT: one does.
+    function _waitingRoot(uint256 jobId, KeptJob storage job) internal view returns (bytes32) {
+        return _rootOf(jobId, job, uint32(job.waiting) - 1);
     }
 
     // ------------------------------------------------------------------ members

@@ -80,8 +80,11 @@ abstract contract Node is MatchBase {
         external
     {
         if (msg.sender != address(PANEL)) revert NotPanel(msg.sender);
-        // INVARIANT: the panel calls this once for each match that was submitted, so the phase is Hearing.
-        _decide(_matches[matchId], matchId, losers, reason, deciders);
+        // INVARIANT: the panel calls this once for each match that was submitted. NOTE: a panel that did not could end
+        // no match that is played, and none twice.
+        Match storage m = _matches[matchId];
+        if (m.phase != Phase.Hearing) revert WrongPhase(matchId, m.phase, Phase.Hearing);
+        _decide(m, matchId, losers, reason, deciders);
     }
 
     /// @dev Ends the match as the Judge decides.

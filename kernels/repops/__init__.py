@@ -72,9 +72,9 @@ def _apply(name: str, inputs: Sequence[Any], attrs: Attrs, out: Any) -> list[Any
     torch = sys.modules.get("torch")  # a torch tensor can exist only after torch was imported
     arguments = inputs if out is None else (*inputs, *out)
     if torch is not None and any(isinstance(argument, torch.Tensor) for argument in arguments):
-        from . import bridge
+        from . import torch_executor
 
-        return bridge.execute(name, inputs, attrs, out)
+        return torch_executor.execute(name, inputs, attrs, out)
     from .host import cpu
 
     return cpu.execute(name, inputs, attrs, out=out)

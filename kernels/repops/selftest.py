@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .backends import Backend, backend
-from .calls import MAKERS, random_call
 from .opset import OPS, Arithmetic, Op
+from .random_calls import MAKERS, random_call
 from .sums import SumMode
 from .tensors import canonical
 

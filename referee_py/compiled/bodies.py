@@ -98,7 +98,7 @@ class Bodies:
     def _needed(self) -> set[int]:
         """Return the values that must be in memory at any cost."""
         graph, unit_of = self.graph, self.groups.unit_of
-        needed = {graph.root(value) for value in (*graph.after, *graph.watched)}
+        needed = {graph.root(value) for value in (*graph.after, *graph.watched, *graph.ends)}
         for node in graph.nodes:
             unit = unit_of.get(node.number)
             if unit is None:
@@ -223,8 +223,10 @@ class _Fusion:
             whole = self._graph.maker[value].number not in unit.items
             if values[value].shape != (self._domain if whole else (*self._domain[:-1], 1)):
                 raise NotFusibleError("a result does not reach over the domain", shape=values[value].shape)
-        if len({values[value].number for value in writes}) < len(writes):
-            raise NotFusibleError("two nodes are the same")  # NOTE: in programs that are not canonical
+        # SAFETY: in programs that are not canonical. A kernel would compute them once, and a committed step, whose time
+        # is estimated by that of plain steps, as often as they stand there.
+        if len({symbol.number for symbol in values.values()}) < len(values):
+            raise NotFusibleError("two nodes are the same")
         expression = recorder.expression
         expression.names = tuple(f"value {view.base}" for _, view, _ in inputs.values())
         expression.outputs = tuple(values[value].number for value in writes)

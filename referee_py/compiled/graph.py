@@ -93,6 +93,19 @@ class Graph:
         """The value of each slot after the step."""
         assert len(self.after) == self.slots
         self.watched = [self.output(source) for source in watched]
+        self.ends = self._ends(program)
+        """The outputs of nodes that nothing reads. SAFETY: they are computed, too. A committed step computes them, so
+        what a client's data make slow in them must be slow in the plain steps that are measured."""
+
+    def _ends(self, program: Program) -> list[int]:
+        read = {o.index for node in program.nodes for o in node.inputs if o.kind is Kind.NODE}
+        read |= {slot.node for slot in program.slots}
+        return [
+            self._first[number] + output
+            for number, node in enumerate(program.nodes)
+            if number not in read
+            for output in range(len(node.outputs))
+        ]
 
     def _add(self, structure: Structure, inputs: Sequence[int], place: int = -1) -> None:
         """Add a node and its values."""

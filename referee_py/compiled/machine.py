@@ -19,6 +19,7 @@ from repops.opset import F32, ITEM_SIZE, Attrs, Shape, Spec
 from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE
 
+from .. import pauses
 from ..commit.tensor import DATA, Array, tensor_hash, typed_hash
 from .graph import GraphNode
 from .unfused import Unfused
@@ -157,12 +158,16 @@ class Cpu(Machine):
 
     def sequence(self, calls: Sequence[Call]) -> Callable[[], None]:
         def run() -> None:
-            threads, isa = cpu.get_num_threads(), cpu.get_isa()
+            threads, isa, act = cpu.get_num_threads(), cpu.get_isa(), pauses.asked()
+            if act is not None:
+                act()
             for call in calls:
                 if not isinstance(call, Bound):
                     call()
                 elif call.kernel(call.signature, call.data, threads, isa):
                     raise MemoryError("no memory for a kernel's working space")
+                if act is not None:
+                    act()
 
         return run
 

@@ -23,11 +23,12 @@ def operand_views(graph: Graph, node: GraphNode, widens: bool) -> list[View]:
 
 
 def matmul(graph: Graph, node: GraphNode, reads: Sequence[View]) -> Matmul | None:
-    """Return mm or bmm as a product of these views, or None if it has no terms of this form: a vector, or a batch with
-    too many loops."""
+    """Return mm or bmm as a product of these views, or None if it has no terms of this form: a vector and a matrix that
+    lies row by row, or a batch with too many loops."""
     a, b = reads
     (m, k), n, (result,) = a.shape[-2:], b.shape[-1], node.outputs
-    if m == 1 or n == 1 or graph.elements(result) == 0:
+    # NOTE: a vector is multiplied faster by a matrix as it lies; but a copy of a matrix takes longer than the product.
+    if (1 in (m, n) and all(view.is_contiguous() for view in reads)) or graph.elements(result) == 0:
         return None
     batch: Shape | None = a.shape[:-2]
     for view in (a, b):

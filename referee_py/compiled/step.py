@@ -100,9 +100,13 @@ class Compiled:
 
     def value(self, source: SlotSource) -> Array:
         """Return a copy of a watched output of the last step."""
+        return self.seen(source).copy()
+
+    def seen(self, source: SlotSource) -> Array:
+        """Return a watched output of the last step, valid until the next one; it may be the step's own memory."""
         value = self._graph.output(source)
         if value in self._staged:
-            return self.machine.read(self._staged[value]).copy()
+            return self.machine.read(self._staged[value])
         view = self._graph.view(value)
         whole = self.machine.read(self._buffer(view.base)).reshape(-1)
         factors = view.factors()
@@ -110,7 +114,7 @@ class Compiled:
         seen = np.lib.stride_tricks.as_strided(
             whole[view.offset :], [size for size, _ in factors], strides, writeable=False
         )
-        return seen.reshape(view.shape).copy()
+        return seen.reshape(view.shape)
 
     # ------------------------------------------------------------------------------------------------ memory
 

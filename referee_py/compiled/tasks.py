@@ -76,7 +76,10 @@ def _sources(graph: Graph, tasks: list[Task], machine: Machine) -> list[Task]:
 
     for task in tasks:
         want((view.base for view in task.reads), task.position)
-    want((graph.view(value).base for value in (*graph.after, *graph.watched)), float(len(graph.nodes)))
+    want(
+        (graph.view(value).base for value in (*graph.after, *graph.watched, *graph.ends)),
+        float(len(graph.nodes)),
+    )
     found = []
     while wanted:
         value = wanted.popleft()

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from .. import pauses
 from ..commit import Record, Tag, Tree
 from ..commit.tensor import Array
 from ..device import Device
@@ -110,7 +111,13 @@ class Interpreter:
             raise InvalidInput(f"a state of {len(state.values)} slots; the program has {len(self._slots)}")
         run = _Step(self, state)
         self._nodes.begin(run.number)
-        records = [run.execute(instruction, commit) for instruction in self.plan.instructions]
+        records, act = [], pauses.asked()
+        if act is not None:
+            act()
+        for instruction in self.plan.instructions:
+            records.append(run.execute(instruction, commit))
+            if act is not None:
+                act()
         self._nodes.end()
         after = State(run.number, tuple(run.nodes[slot.node][slot.output] for slot in self._slots))
         return after, StepTrace(run.number, tuple(r for r in records if r)) if commit else None

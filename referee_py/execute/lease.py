@@ -17,19 +17,28 @@ in memory that nobody writes to, on the processor or on a device, and nobody has
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from ..commit.tensor import Array
-from ..compiled import Buffer, Machine
+from ..compiled import Buffer
 from ..errors import InvalidInput
 
 
+class Memory(Protocol):
+    """A reader of the slots of a state where they are: the machine of a compiled step, or the workers of a run."""
+
+    def read(self, buffer: Buffer) -> Array: ...
+    def copied(self, buffer: Buffer) -> Array: ...
+    def hash(self, buffer: Buffer) -> bytes: ...
+
+
 class Lease:
-    """The slots of one state, in the memory of a compiled step on a machine. It ends once, by `take` or by `give`.
+    """The slots of one state, in the memory of what computed it. It ends once, by `take` or by `give`.
 
     Values call `check` before they read its slots.
     """
 
-    def __init__(self, machine: Machine, step: int, slots: Sequence[Buffer]) -> None:
+    def __init__(self, machine: Memory, step: int, slots: Sequence[Buffer]) -> None:
         self._machine = machine
         self._step = step
         self._slots = slots

@@ -166,6 +166,11 @@ class Run:
     def initial(self) -> State:
         return self._initial
 
+    def prepare(self) -> None:
+        """Compile plain steps, if they are compiled, which the first one does otherwise."""
+        if isinstance(self.executor, FastExecutor):
+            _ = self.executor.compiled
+
     def restore(self, step: int, arrays: Sequence[Array]) -> State:
         """Return a state from stored slots. Raises InvalidInput if the step, number, dtypes or shapes do not fit."""
         state = State.of(step, arrays)

@@ -8,7 +8,8 @@ For every node of a program, for every dispute and every request about it, by an
 
 `validate` refuses any other node, before anybody stakes anything on it. The sizes are upper bounds, from a node's
 structure and the types of its inputs alone. tests/playability compares them with calls that are really encoded, and
-with gas that is really used.
+with gas that is really used. A program's limits do not depend on the chain that judges it, so they hold under every
+schedule of gas (`referee_py/gas_schedule.py`).
 
     word        32 bytes; an array or bytes has one more for its length, and one more for its place
     record      structure ‖ inputs ‖ outputs ‖ log
@@ -17,12 +18,14 @@ with gas that is really used.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..commit.record import MAX_INPUTS, MAX_OUTPUTS
 from ..commit.tensor import LEAF_BYTES
 from ..errors import Unplayable
+from ..gas_schedule import Counts, dearest
 from .structure import MAX_NODES, MAX_SLOTS, Structure, TensorType
 
 MAX_BYTES = 100_000
@@ -49,9 +52,11 @@ _POST_BYTES = 2048
 
 _TRIAL_TERMS, _TRIAL_POSITION, _MATCH_TERMS, _POSITION = 5 * _WORD, 8 * _WORD, 27 * _WORD, 5 * _WORD
 _MOVE_GAS = 700_000
-"""Gas of a move of any size: storage, events, a trial that begins, one step of the dearest chain."""
+"""Gas of a move of any size, under Osaka: storage, events, a trial that begins, one step of the dearest chain."""
+_MOVE_WORDS = Counts(new=8, overwritten=16)
+"""Words that a transaction of one move or several writes at most: several moves write the same ones again."""
 _BYTE_GAS = 50
-"""Gas of a byte of calldata, with hashing it and copying it from contract to contract."""
+"""Gas of a byte of calldata, with hashing it and copying it from contract to contract, under Osaka."""
 _RULE_GAS, _INPUT_GAS = 500_000, 8_000
 """Gas of a rule's checks of a case, and of each of its inputs."""
 _BATCHED_BYTES = 4 * _WORD
@@ -83,12 +88,26 @@ def check_playable(where: str, node: Structure, inputs: Sequence[TensorType]) ->
 
 def loads(node: Structure, inputs: Sequence[TensorType]) -> list[Load]:
     """Return the upper bounds of each move about a node."""
-    sizes = move_bytes(node, inputs).items()
-    return [Load(move, size, move_gas(move, size, len(inputs))) for move, size in sizes]
+    shape = len(node.encode()), tuple(len(kind.shape) for kind in inputs), len(node.outputs)
+    return list(_loads(*shape))
 
 
-def move_gas(move: str, size: int, inputs: int) -> int:
-    """Return the maximum gas of a move of `size` bytes about a node of `inputs` inputs."""
+@functools.lru_cache(4096)
+def _loads(encoded: int, ranks: tuple[int, ...], outputs: int) -> tuple[Load, ...]:
+    """NOTE: the nodes of a program are of few kinds, and so are the sizes of moves about them."""
+    sizes = _move_bytes(encoded, ranks, outputs).items()
+    return tuple(Load(move, size, transaction_gas([(move, size)], len(ranks))) for move, size in sizes)
+
+
+def transaction_gas(moves: Sequence[tuple[str, int]], inputs: int) -> int:
+    """Return the maximum gas, under any schedule, of a transaction of these moves, (function, bytes) each, about a node
+    of `inputs` inputs."""
+    measured = sum(_move_gas(move, size, inputs) for move, size in moves)
+    calldata = sum(size + _BATCHED_BYTES for _, size in moves)
+    return dearest(measured, replace(_MOVE_WORDS, calldata=calldata))
+
+
+def _move_gas(move: str, size: int, inputs: int) -> int:
     rule = _RULE_GAS + _INPUT_GAS * inputs if move in ("compare", "judge") else 0
     return _MOVE_GAS + _BYTE_GAS * size + rule
 
@@ -98,11 +117,10 @@ def fitting(moves: Sequence[tuple[str, int]], inputs: int) -> int:
 
     They are about a node of `inputs` inputs. The rest is planned again when these are on the chain.
     """
-    size = gas = 0
-    for count, (move, length) in enumerate(moves):
+    size = 0
+    for count, (_, length) in enumerate(moves):
         size += length + _BATCHED_BYTES
-        gas += move_gas(move, length, inputs)
-        if count and (size > MAX_BYTES or gas > MAX_GAS):
+        if count and (size > MAX_BYTES or transaction_gas(moves[: count + 1], inputs) > MAX_GAS):
             return count
     return len(moves)
 
@@ -127,14 +145,19 @@ def move_bytes(node: Structure, inputs: Sequence[TensorType]) -> dict[str, int]:
 
     NOTE: a liar's record may have any number of inputs and outputs; so may the record that an input comes from.
     """
-    encoded = blob(len(node.encode()))
-    own, any_ = record_bytes(len(inputs), len(node.outputs)), record_bytes(MAX_INPUTS, MAX_OUTPUTS)
+    return {load.move: load.bytes for load in loads(node, inputs)}
+
+
+def _move_bytes(length: int, ranks: tuple[int, ...], outputs: int) -> dict[str, int]:
+    """Return `move_bytes` of a node by the length of its encoding, the ranks of its inputs and its outputs."""
+    encoded = blob(length)
+    own, any_ = record_bytes(len(ranks), outputs), record_bytes(MAX_INPUTS, MAX_OUTPUTS)
     exhibit = 4 * _WORD + encoded + hashes(_NODE_DEPTH)
     dispute = 5 * _WORD + 2 * own + encoded
     path = hashes(_NODE_DEPTH)
     match = _CALL + _MATCH_TERMS + _POSITION
     trial = _CALL + _TRIAL_TERMS + _TRIAL_POSITION
-    tensors = 2 * _WORD + blob(sum(2 + 8 * len(kind.shape) for kind in inputs)) + hashes(len(inputs))
+    tensors = 2 * _WORD + blob(sum(2 + 8 * rank for rank in ranks)) + hashes(len(ranks))
     openings = _OPERANDS * (5 * _WORD + blob(LEAF_BYTES) + hashes(_DATA_DEPTH))
     shown = 4 * _WORD + any_ + path + hashes(_RUN_DEPTH)
     return {

@@ -103,9 +103,11 @@ def check_strides(strides: Sequence[int]) -> None:
 
 def suggest_strides(steps: int, apart: int = 1, leaves: int = 64, factor: int = 8) -> tuple[int, ...]:
     """Return powers of `factor`. The coarsest lets the first run tree have at most `leaves` checkpoints, at least
-    `apart` steps from each other, or a single one."""
+    `apart` steps from each other; but at least two, so that a short run has a checkpoint besides its last state."""
     strides = [1]
-    while len(strides) < MAX_STRIDES and (steps > leaves * strides[0] or strides[0] < min(apart, steps)):
+    while len(strides) < MAX_STRIDES and (steps > leaves * strides[0] or strides[0] < apart):
+        if strides[0] * factor >= steps:
+            break
         strides.insert(0, strides[0] * factor)
     return tuple(strides)
 

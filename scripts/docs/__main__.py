@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trainer_node.storage.made_folders import closed, emptied, made, set_aside
 
-from . import code, commands, contracts, links, python
+from . import code, commands, contracts, links, messages, python
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
@@ -33,6 +33,7 @@ def reference() -> dict[str, str]:
         "metrics.md": code.metrics(guide),
         "events.md": code.events(ROOT, guide),
         "errors.md": code.errors(),
+        "messages.md": messages.page(ROOT),
         "contracts.md": contracts.page(ROOT),
         **python.pages(),
     }

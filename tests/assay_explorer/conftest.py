@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +16,16 @@ import uvicorn
 from assay_explorer.chain import Chain, IndexedClient
 from assay_explorer.index import Index
 from assay_explorer.pages import Pages
-from assay_explorer.published import RunPages
 from assay_explorer.rendering import Place
-from assay_explorer.web import create_app
+from assay_explorer.shown_commands import chain_flags
+from assay_explorer.web import AnyPages, create_app
 from assay_lab.faults import Fault
 from tests.conftest import _chains
 from tests.e2e.arena import Arena, Outcome
 from tests.e2e.conftest import bundle as small_bundle  # noqa: F401 # a fixture
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.fetcher import Fetcher
+from trainer_node.settings.settings import load_settings
 from trainer_node.storage.store import Store
 
 MM = 5
@@ -59,10 +60,24 @@ class Played:
         assert chain.problem is None
         return chain
 
-    def pages(self, *, static: bool = False, chain: Chain | None = None) -> Pages:
+    def pages(
+        self, *, static: bool = False, chain: Chain | None = None, trainers: Sequence[str] = ()
+    ) -> Pages:
         fetcher = Fetcher(Store(self.folder / "explorer"), attempts=1, timeout_s=5, budget_s=60)
-        place = Place(static=static)
-        return Pages(chain or self.chain(), fetcher, self.folder, bundles=[self.bundle], place=place)
+        told, place = chain or self.chain(), Place(static=static)
+        return Pages(
+            *(told, fetcher, self.folder),
+            bundles=[self.bundle],
+            place=place,
+            flags=self.flags,
+            trainers=trainers,
+        )
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Flags of commands that name this chain."""
+        settings = load_settings(rpc_url=self.arena._anvil.url, chain_id=self.arena._anvil.chain_id)
+        return chain_flags(settings)
 
 
 def play(arena: Arena, bundle: Bundle, folder: Path) -> Played:
@@ -70,7 +85,7 @@ def play(arena: Arena, bundle: Bundle, folder: Path) -> Played:
 
 
 @contextmanager
-def served(pages: Pages | RunPages, tick: Callable[[], None] | None = None) -> Iterator[str]:
+def served(pages: AnyPages, tick: Callable[[], None] | None = None) -> Iterator[str]:
     """Serve pages on a free port; give their address."""
     app = create_app(pages, tick, 0.2)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on"))

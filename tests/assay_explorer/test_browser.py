@@ -24,6 +24,7 @@ from trainer_node.network.fetcher import Fetcher
 from trainer_node.storage.store import Store
 
 from .conftest import Played, served
+from .test_commands import commands
 
 pytestmark = NEEDS_CHROMIUM
 SIZES = {"wide": 1200, "narrow": 360}
@@ -37,7 +38,15 @@ def browser() -> Iterator[Any]:
 
 def paths(tried: Played) -> list[str]:
     job, path = f"/job/{tried.arena.job_id}", tried.path
-    return ["/", job, path, f"{path}/operator?q=mm", f"{path}/element", f"{path}/proof", "/job/99"]
+    client = tried.arena.client.snapshot().job(tried.arena.job_id).client
+    found = [
+        "/?show=open",
+        "/?show=disputed",
+        f"/account/{client}",
+        f"/find?q={tried.match:#066x}",
+        "/find?q=none",
+    ]
+    return ["/", *found, job, path, f"{path}/operator?q=mm", f"{path}/element", f"{path}/proof", "/job/99"]
 
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", "wide"), ("dark", "narrow")])
@@ -49,6 +58,79 @@ def test_no_violation_of_wcag(browser: Any, site: str, tried: Played, scheme: st
         assert violations(page) == [], path
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
     context.close()
+
+
+WITHIN = """selector => [...document.querySelectorAll(selector)].filter(one => one.getClientRects().length)
+    .map(one => one.getBoundingClientRect()).map(box => [box.left >= 0, box.right <= innerWidth, box.width > 0])"""
+
+
+@pytest.mark.parametrize(
+    ("part", "selector", "least"),
+    [
+        ("", ".pairs .hash, .side .hash", 12),
+        ("/operator", ".node.disputed rect", 1),
+        ("/operator", ".modules button, .modules .num", 4),
+        ("/proof", "[data-command] span", 10),
+    ],
+)
+def test_nothing_is_cut_on_a_narrow_screen(
+    browser: Any, site: str, tried: Played, part: str, selector: str, least: int
+) -> None:
+    context = browser.new_context(viewport={"width": SIZES["narrow"], "height": 900})
+    page = context.new_page()
+    page.goto(f"{site}{tried.path}{part}")
+    found = page.evaluate(WITHIN, selector)
+    assert len(found) >= least
+    assert all(all(one) for one in found), found
+    page.goto(f"{site}/job/{tried.arena.job_id}")
+    for what in (".stack .hash", ".drawing.narrow text", "#artifacts ~ * .hash"):
+        found = page.evaluate(WITHIN, what)
+        assert found, what
+        assert all(all(one) for one in found), (what, found)
+    context.close()
+
+
+def test_a_command_is_copied_as_it_stands(browser: Any, site: str, tried: Played) -> None:
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(f"{site}{tried.path}/proof")
+    button = page.locator(".copy").nth(1)
+    button.click()
+    page.get_by_text("Copied").wait_for()
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert text == commands(tried.pages().proof(tried.arena.job_id, f"{tried.match:#066x}"))[1]
+    context.close()
+    without = browser.new_context(java_script_enabled=False).new_page()
+    without.goto(f"{site}{tried.path}/proof")
+    assert not without.locator(".copy").first.is_visible()
+    without.context.close()
+
+
+def test_a_hash_is_copied_in_full_and_leads_to_what_is_known_of_it(
+    browser: Any, site: str, tried: Played
+) -> None:
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(f"{site}{tried.path}")
+    first = page.locator(".side .hashed").first
+    assert page.locator(".hashed").count() == page.locator(".copyhash").count()
+    first.locator(".copyhash").click()
+    first.get_by_text("✓").wait_for()
+    root = page.evaluate("navigator.clipboard.readText()")
+    snapshot = tried.arena.client.snapshot()
+    assert root == f"0x{snapshot.match(snapshot.job(tried.arena.job_id), tried.match).terms.roots[0].hex()}"
+    with page.expect_navigation():
+        first.locator("a").click()
+    assert page.url == f"{site}/find?q={root}"
+    page.fill("#find", str(tried.arena.job_id))
+    with page.expect_navigation():
+        page.get_by_role("button", name="Find").click()
+    assert page.url == f"{site}/job/{tried.arena.job_id}"
+    context.close()
+    without = browser.new_context(java_script_enabled=False).new_page()
+    without.goto(f"{site}{tried.path}")
+    assert not without.locator(".copyhash").count()
+    without.context.close()
 
 
 def test_the_check_for_violations_finds_one(browser: Any) -> None:
@@ -149,7 +231,12 @@ def test_a_dispute_is_followed_while_it_happens(
         context = browser.new_context()
         with served(pages, chain.tick) as address:
             job, dispute = context.new_page(), None
-            job.goto(f"{address}/job/{arena.job_id}")
+            for path in ("/", f"/job/{arena.job_id}"):
+                job.goto(address + path)
+                job.set_viewport_size({"width": SIZES["narrow"], "height": 900})
+                assert job.locator(".timebar progress").is_visible(), "this phase ends"
+                assert job.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+                job.set_viewport_size({"width": SIZES["wide"], "height": 900})
             job.evaluate("window.kept = true")
             seen = set[int]()
             while not chain.look().job(arena.job_id).phase.ended:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def test_every_case_is_told(fault: Fault, anvil: Anvil, tmp_path: Path, small_bu
         assert f"Decision · {CASES[reason][0]}" in dispute
         ((_, losers),) = played.outcome.matches
         assert len(losers) == 1
-        assert dispute.count("was right") == 1
+        assert dispute.count("won" if reason is Reason.TIMEOUT else "was right") == 1
         assert CASES[reason][1] in dispute
         assert pages.check(number, match)[0][1] is True
         element = Reader(pages.element(number, match)).text
@@ -51,6 +52,9 @@ def test_every_case_is_told(fault: Fault, anvil: Anvil, tmp_path: Path, small_bu
         if reason is Reason.OPERATOR:
             assert "right" in element
             assert "wrong" in element
+            assert re.search(
+                r"\S+ ≠ \S+ (It is the first of [\d,]+ numbers that differ. )?Trainer", dispute
+            ), dispute
         assert pages.operator(number, match, None, "", "")
         assert pages.proof(number, match)
 
@@ -62,7 +66,7 @@ def test_a_job_without_a_dispute(anvil: Anvil, tmp_path: Path, small_bundle: Bun
         pages = played.pages()
         page = Reader(pages.job(arena.job_id)).text
         assert "Nobody has disputed a result of this job." in page
-        assert "computed by trainer 1 and trainer 2" in page
-        assert "checked: several parties claim the same result (2)" in page
+        assert "claimed by trainer 1 and trainer 2" in page
+        assert "checked: several parties have the same result (2)" in page
         with pytest.raises(NotThere, match="no dispute"):
             pages.first_match(arena.job_id)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from repops.calls import random_call
 from repops.opset import OPS
+from repops.random_calls import random_call
 
 from assay_explorer.element import Question, shown
 from referee_py.program import Structure, TensorType

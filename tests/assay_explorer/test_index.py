@@ -16,7 +16,9 @@ DEPTH = 12
 
 
 def rows(index: Index) -> list[tuple[object, ...]]:
-    return index._rows.execute("select * from events order by block, place").fetchall()
+    found = index._rows.execute("select * from events order by block, place").fetchall()
+    named = index._rows.execute("select * from named order by block, place, word").fetchall()
+    return found + named
 
 
 def tell(tried: Played, uri: str) -> None:
@@ -55,6 +57,7 @@ def test_a_reorganisation_while_watching(tried: Played, tmp_path: Path) -> None:
         fresh = Index(None)
         tried.chain(fresh)
         assert rows(index) == rows(fresh)
+        assert any(len(row) == 3 for row in rows(index)), "what the events name is kept with them"
         page = tried.pages(chain=chain)
         assert f"block {chain.look().block.number:,}" in page.home()
     chain.tick()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from safetensors.numpy import load_file
 
 from assay_explorer.element import Number, ulps
 from assay_explorer.export import export
+from referee_py.params import BURNED
 from trainer_node.chain import transactions_of
 
 from .conftest import MM, Played
@@ -53,11 +55,12 @@ def test_the_ladder_is_that_of_the_chain(site: str, tried: Played) -> None:
     match = snapshot.match(job, tried.match)
     page = get(site, tried.path)
     titles = {str(attrs["title"]) for _, attrs in page.tags if "title" in attrs}
+    titles |= {str(attrs["href"]).rpartition("=")[2] for _, attrs in page.tags if "href" in attrs}
     assert {f"0x{root.hex()}" for root in match.terms.roots} <= titles
     assert {f"0x{node.hex()}" for node in match.state.node} <= titles
     assert set(match.terms.players) <= titles
     assert f"step {match.state.end}, operator {match.state.index}, element" in page.text
-    for rung in ("Hearing", "Verdict", "Appeal", "Trial", "Element", "Decision · case 4"):
+    for rung in ("Hearing", "Verdict", "Appeal", "Trial", "Element", "Decision · wrong output"):
         assert rung in page.text, rung
     eth = tried.arena.web3.eth
     first = snapshot.events(tried.match)[0].tx_hash
@@ -113,6 +116,22 @@ def test_the_number_is_that_of_the_trial(site: str, tried: Played) -> None:
     assert served.status_code == 200
 
 
+def test_the_numbers_are_shown_without_a_trial_too(tried: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a verdict: the chain has no numbers then, but servers have the tensors."""
+    snapshot, number, match = tried.arena.client.snapshot(), tried.arena.job_id, f"{tried.match:#066x}"
+    hearing = snapshot.hearing(snapshot.job(number), tried.match)
+    assert hearing is not None
+    values = [Number(value, Dtype.F32).decimal for value in snapshot.trial(hearing).state.values]
+    pages = tried.pages()
+    monkeypatch.setattr(pages, "numbers", lambda *_: None)
+    while pages.fetching(number, match):
+        time.sleep(0.1)
+    for page in (pages.dispute(number, match), pages.job(number)):
+        assert f"{values[0]} ≠ {values[1]}" in Reader(page).text
+    opened = min(pages.blocks(number, match))
+    assert values[0] not in pages.dispute(number, match, opened), "nobody knew them then"
+
+
 def test_the_operator_is_the_programs(site: str, tried: Played) -> None:
     page = get(site, f"{tried.path}/operator")
     structure = tried.bundle.program.nodes[MM]
@@ -144,6 +163,8 @@ def test_the_money_is_that_of_the_accounts(site: str, tried: Played) -> None:
     for name, profit in tried.outcome.profit.items():
         assert rows.get(names[name].lower(), 0) == profit, name
     assert sum(rows.values()) == 0, "what one party pays, others get, or it is burned"
+    assert rows[BURNED.lower()] > 0
+    assert "burned" in page.text.split(), "and it is nobody's profit"
 
 
 def test_the_proof_has_commands_that_check_it_again(site: str, tried: Played) -> None:

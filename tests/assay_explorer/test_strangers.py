@@ -13,8 +13,9 @@ from repops.opset import Dtype
 
 from assay_explorer.artifacts import Got
 from assay_explorer.chain import Look
-from assay_explorer.operator import Graph
-from assay_explorer.text import link, said, seconds
+from assay_explorer.text import ether_short, link, said, seconds
+from assay_explorer.web import ASSETS
+from assay_explorer.whole_graph import WholeGraph
 from referee_py.program import Kind, Operand, Structure, TensorType
 from referee_py.program.describe import Names
 from trainer_node.chain import JobView
@@ -72,12 +73,13 @@ class Checker(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__()
         self.bad: list[str] = []
-        self.scripts = 0
+        self.scripts: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         given = dict(attrs)
-        self.scripts += tag == "script"
+        if tag == "script":
+            self.scripts.append(str(given.get("src", "words of its own")))
         if tag in ("img", "iframe", "object", "base", "embed") or any(
             n.startswith("on") or n == "style" for n in given
         ):
@@ -95,10 +97,11 @@ class Checker(HTMLParser):
                 self.bad.append(f"{tag} {name} {target[:80]}")
 
 
-def expect_safe(page: str, scripts: int) -> None:
+def expect_safe(page: str) -> None:
     found = Checker(page)
     assert found.bad == []
-    assert found.scripts <= scripts, "no script but our own"
+    assert {*found.scripts} <= {f"/static/{name}" for name in ASSETS}, "no script but our own"
+    assert len(found.scripts) == len({*found.scripts})
     assert len(page.encode()) < MAX_PAGE
     assert "\u202e" not in page
     assert "\x1b" not in page
@@ -133,7 +136,7 @@ def test_two_hundred_words_stay_words(strangers: Played) -> None:
     made += [pages.operator(number, match, None, word, word) for word in hostile(200)]
     made += [pages.failure(word, word) for word in hostile(200)]
     for page in made:
-        expect_safe(page, 2)
+        expect_safe(page)
     assert "&lt;script&gt;" in "".join(made), "what they wrote is shown"
 
 
@@ -150,8 +153,8 @@ def test_pages_of_a_program_of_ten_thousand_nodes(tried: Played) -> None:
     words = hostile(200)
     names = Names(nodes=tuple(words[k % 200] + f" module{k % 3000}: call" for k in range(NODES)))
     pages, number, match = tried.pages(), tried.arena.job_id, hex(tried.match)
-    graph = Graph(program, names)
-    pages.graph = lambda _job: Got(graph)  # type: ignore[assignment,method-assign]
+    graph = WholeGraph(program, names)
+    pages.graph = lambda _job, _wait_s=0.0: Got(graph)  # type: ignore[assignment,method-assign]
     began = time.monotonic()
     made = [pages.operator(number, match, node, "", "") for node in (0, NODES // 2, NODES - 1)]
     made += [pages.operator(number, match, None, word, "") for word in ("add", "module7", "")]
@@ -159,7 +162,7 @@ def test_pages_of_a_program_of_ten_thousand_nodes(tried: Played) -> None:
         f"{(time.monotonic() - began) / len(made):.2f} s a page, {max(map(len, made)):,} characters at most"
     )
     for page in made:
-        expect_safe(page, 2)
+        expect_safe(page)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +180,12 @@ def test_pages_of_a_program_of_ten_thousand_nodes(tried: Played) -> None:
 )
 def test_only_plain_web_addresses_become_links(uri: str) -> None:
     assert link(uri) is None
+
+
+def test_small_amounts_are_not_nothing() -> None:
+    amounts = 0, 1, 44_776, 10**9, 3 * 10**13, 10**14, 15 * 10**17
+    shown = ["0 ETH", "1 wei", "44,776 wei", "1 gwei", "30000 gwei", "0.0001 ETH", "1.5 ETH"]
+    assert list(map(ether_short, amounts)) == shown
 
 
 def test_words_are_cut_and_cleaned() -> None:

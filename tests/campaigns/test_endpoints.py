@@ -20,7 +20,8 @@ from trainer_node.errors import Reverted
 from trainer_node.local.bundle import Bundle
 
 from .games import Game, game
-from .quirks import QUIRKS, Quirk, QuirkProxy
+from .quirk_kinds import Quirk, QuirkProxy
+from .quirks import QUIRKS
 
 QUICK = "logs: HTTP 400", "pending refused", "reverts: HTTP 500"
 ROUNDS = 12

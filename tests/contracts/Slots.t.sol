@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {AccessKind, AccountAccess, WordAccess} from "./Base.t.sol";
+import {Counting} from "./support/Counting.sol";
 import {Market} from "./support/Market.sol";
 import {Statements} from "./support/Statements.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
@@ -9,27 +9,14 @@ import {Dispute, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.so
 import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Claim, Terms} from "contracts/interfaces/IJobs.sol";
 
-/// @notice What each transaction of a whole job leaves in the state: words of storage that are new, overwritten or
-/// cleared, accounts and bytes of code that are new; with its calldata, its value and its gas. scripts/gas_schedules.py
+/// @notice What each transaction of a whole job leaves in the state (see Counting), and its gas. scripts/gas_schedules.py
 /// prices them. Two trainers have different roots; a verdict for the wrong one is appealed and tried.
 /// forge-config: default.isolate = true
-contract SlotsTest is Market {
-    struct Word {
-        address account;
-        bytes32 slot;
-        bytes32 first;
-        bytes32 last;
-    }
-
+contract SlotsTest is Market, Counting {
     /// @dev Longer than a word, as most are.
     string private constant URI = "https://trainer.example/artifacts/of/this/job";
 
     bool private _records;
-    /// @dev The words that the present transaction has written, and their places in the list plus one.
-    Word[] private _written;
-    mapping(bytes32 transaction => mapping(address account => mapping(bytes32 slot => uint256))) private
-        _place;
-
     // ------------------------------------------------------------------ the job
 
     function test_storageOfAJobWithAVerdictAnAppealAndATrial() public {
@@ -37,9 +24,19 @@ contract SlotsTest is Market {
         _play();
     }
 
-    /// @dev NOTE: while accesses are recorded words stay warm from one transaction to the next.
     function test_gasOfTheSameJob() public {
         _play();
+    }
+
+    function test_storageOfAChallenge() public {
+        uint256 job = claimed(7);
+        record();
+        commitTo(job, person(2), 8);
+        counted("counts", "commitChallenge");
+        pass(1);
+        record();
+        claimNow(job, person(2), 8);
+        counted("counts", "challenge");
     }
 
     function _play() private {
@@ -158,58 +155,11 @@ contract SlotsTest is Market {
     // ------------------------------------------------------------------ counting
 
     function _begin() private {
-        if (_records) vm.startStateDiffRecording();
+        if (_records) record();
     }
 
-    /// @dev Counts what has happened since the recording began: one transaction, and calls of views.
     function _count(string memory name) private {
-        if (!_records) return _saved(name, "gas", vm.lastCallGas().gasTotalUsed);
-        AccountAccess[] memory accesses = vm.stopAndReturnStateDiff();
-        delete _written;
-        bytes32 key = keccak256(bytes(name));
-        (uint256 accounts, uint256 code, uint256 top) = (0, 0, type(uint256).max);
-        for (uint256 i = 0; i < accesses.length; ++i) {
-            AccountAccess memory access = accesses[i];
-            if (top == type(uint256).max && access.kind == AccessKind.Call && access.accessor != address(vm))
-            {
-                top = i;
-            }
-            if (access.reverted) continue;
-            bool paid = access.kind == AccessKind.Call && access.value > 0 && !access.initialized;
-            if (access.kind == AccessKind.Create || paid) ++accounts;
-            if (access.kind == AccessKind.Create) code += access.deployedCode.length;
-            _note(key, access.words);
-        }
-        uint256[3] memory words;
-        for (uint256 i = 0; i < _written.length; ++i) {
-            (bytes32 first, bytes32 last) = (_written[i].first, _written[i].last);
-            if (first == last) continue;
-            ++words[first == 0 ? 0 : last == 0 ? 2 : 1];
-        }
-        _saved(name, "new", words[0]);
-        _saved(name, "overwritten", words[1]);
-        _saved(name, "cleared", words[2]);
-        _saved(name, "accounts", accounts);
-        _saved(name, "code", code);
-        _saved(name, "bytes", accesses[top].data.length);
-        _saved(name, "value", accesses[top].value > 0 ? 1 : 0);
-    }
-
-    function _note(bytes32 key, WordAccess[] memory words) private {
-        for (uint256 i = 0; i < words.length; ++i) {
-            WordAccess memory word = words[i];
-            if (!word.isWrite || word.reverted) continue;
-            uint256 place = _place[key][word.account][word.slot];
-            if (place == 0) {
-                _written.push(Word(word.account, word.slot, word.previousValue, word.newValue));
-                _place[key][word.account][word.slot] = _written.length;
-            } else {
-                _written[place - 1].last = word.newValue;
-            }
-        }
-    }
-
-    function _saved(string memory name, string memory what, uint256 value) private {
-        vm.snapshotValue("slots", string.concat(name, " | ", what), value);
+        if (_records) counted("slots", name);
+        else vm.snapshotValue("slots", string.concat(name, " | gas"), vm.lastCallGas().gasTotalUsed);
     }
 }

@@ -127,7 +127,7 @@ contract VerifierRegistryTest is Base {
         registry.hold(vera);
         _takes(0, true);
         eq(registry.getVerifier(vera).bond, 2 ether, "bond");
-        refuses(bytes4(0x4e487b71)); // Panic: nothing is held
+        vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.NotHeld.selector, vera, address(this)));
         registry.release(vera);
         vm.prank(PANEL);
         _takes(2 ether, true);
@@ -151,6 +151,20 @@ contract VerifierRegistryTest is Base {
         _register();
         vm.prank(PANEL);
         _takes(2 ether, true);
+    }
+
+    /// @dev The word of holds stays when the last one is released; it must not count as one.
+    function test_noBondIsReleasedMoreOftenThanItIsHeld() public {
+        _register();
+        for (uint256 round = 0; round < 2; ++round) {
+            vm.prank(PANEL);
+            registry.hold(vera);
+            vm.prank(PANEL);
+            registry.release(vera);
+            vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.NotHeld.selector, vera, PANEL));
+            vm.prank(PANEL);
+            registry.release(vera);
+        }
     }
 
     function _takes(uint256 want, bool wantAlone) private {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Counting} from "./support/Counting.sol";
 import {Matches} from "./support/Matches.sol";
 import {Step} from "./support/Positions.sol";
 import {Runs} from "./support/Runs.sol";
@@ -8,19 +9,18 @@ import {Trees} from "./support/Trees.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {Evidence, Exhibit, Position, Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice The highest gas of moves of a match, for the minimum stake (trainer_node/stake/min_stake.py): records of 255
+/// @notice The dearest moves of a match, for the minimum stake (trainer_node/stake/min_stake.py): records of 255
 /// inputs, a structure of 8,192 bytes, step trees of 2^24 operators, run trees of 2^20 checkpoints.
-/// forge-config: default.isolate = true
-contract WorstGasTest is Matches {
+abstract contract WorstMoves is Matches {
     uint32 private constant NODE = 0xABCDEF;
     uint256 private constant NODES = 24;
     uint256 private constant STEPS = 20;
     uint256 private constant INPUTS = 255;
     uint256 private constant OUTPUTS = 8;
 
-    function _saved(string memory move) private {
-        vm.snapshotGasLastCall("worst", move);
-    }
+    /// @dev Called before and after a move that is measured.
+    function _begin() internal virtual;
+    function _saved(string memory move) internal virtual;
 
     function _path(uint256 length) private pure returns (bytes32[] memory path) {
         path = new bytes32[](length);
@@ -72,8 +72,21 @@ contract WorstGasTest is Matches {
         send(id, Step(Descent(NODE, node0, path, node1, path), 0, new bytes32[](0)));
     }
 
+    function test_reveal() public {
+        bytes32[] memory children = _path(16);
+        bytes32 above = Trees.build(0x15, children).levels[4][0];
+        bytes32[] memory path = _path(NODES - 4);
+        (_served.nodeCount, _served.steps) = (uint32(1 << NODES) - 1, 1);
+        uint256 id = open(Trees.climb(0x15, above, 0, path), Trees.climb(0x15, keccak256("other"), 0, path));
+        send(id, Step(Descent(0, above, path, keccak256("other"), path), 0, new bytes32[](0)));
+        _begin();
+        reveal(id, 0, children);
+        _saved("reveal");
+    }
+
     function test_openRecord() public {
         (uint256 id, Exhibit memory e) = _at(_record(0, 0), _record(0, 1), _path(NODES));
+        _begin();
         openRecord(id, 0, e.record0);
         _saved("openRecord");
     }
@@ -81,7 +94,7 @@ contract WorstGasTest is Matches {
     function test_judgeStructure() public {
         (uint256 id, Exhibit memory e) = _at(_record(0, 0), _illFormed(), _path(NODES));
         judgeStructure(id, e);
-        _saved("judgeStructure");
+        vm.snapshotGasLastCall("worst", "judgeStructure");
     }
 
     function test_judgeInput() public {
@@ -101,11 +114,12 @@ contract WorstGasTest is Matches {
             Trees.climb(0x15, Runs.recordHash(e.record0), NODE & ((1 << (NODES - 1)) - 1), lower);
         evidence.sourcePath = sourcePath;
         judgeInput(id, e, evidence);
-        _saved("judgeInput");
+        vm.snapshotGasLastCall("worst", "judgeInput");
     }
 
     function test_submit() public {
         (uint256 id, Exhibit memory e) = _at(_record(0, 0), _record(0, 1), _path(NODES));
+        _begin();
         submit(id, e);
         _saved("submit");
     }
@@ -126,6 +140,7 @@ contract WorstGasTest is Matches {
             previousPath[i] = i < 4 ? low[i] : path[i - 4];
         }
         previousPath[0] = node0;
+        _begin();
         referee.descend(
             id, matchTerms(id), here(id), Descent(7, node0, low, node1, low), low[0], previousPath
         );
@@ -140,7 +155,28 @@ contract WorstGasTest is Matches {
         referee.refine(id, matchTerms(id), at, 0, finer0, last);
         at.root[0] = finer0;
         vm.prank(bob);
+        _begin();
         referee.refine(id, matchTerms(id), at, 1, finer1, last);
         _saved("refine");
+    }
+}
+
+/// forge-config: default.isolate = true
+contract WorstGasTest is WorstMoves {
+    function _begin() internal pure override {}
+
+    function _saved(string memory move) internal override {
+        vm.snapshotGasLastCall("worst", move);
+    }
+}
+
+/// forge-config: default.isolate = true
+contract WorstCountsTest is WorstMoves, Counting {
+    function _begin() internal override {
+        record();
+    }
+
+    function _saved(string memory move) internal override {
+        counted("counts", move);
     }
 }

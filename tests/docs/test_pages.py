@@ -42,8 +42,33 @@ def test_train_your_own_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_loop_and_a_trainer_become_recipes(tmp_path: Path) -> None:
+    """The program's last loss is that of the script, up to rounding; the refusal is the one that the page is about."""
+    told = play(DOCS / "tutorials/from-pytorch.md", tmp_path)
+    scripts = [float(loss) for loss in re.findall(r"^step \d+  loss ([\d.]+)$", told, re.M)]
+    programs = [float(loss) for loss in re.findall(r"^ +loss +([\d.]+)$", told, re.M)]
+    assert len(scripts) == len(programs) == 2
+    assert programs == pytest.approx(scripts, rel=1e-3)
+    assert "error: module Gate: aten._local_scalar_dense.default makes the program depend on values" in told
+    assert "use torch.where" in told
+    assert re.search(r"^gate  gate$", told, re.M), "the remedy works"
+
+
+@pytest.mark.slow
 def test_a_dispute_in_ten_minutes(tmp_path: Path) -> None:
     play(DOCS / "start/ten-minutes.md", tmp_path)
+
+
+@pytest.mark.slow
+def test_serve_a_model_and_check_an_answer(tmp_path: Path) -> None:
+    try:
+        told = play(DOCS / "serve.md", tmp_path)
+    finally:
+        stop(tmp_path)
+    assert len(re.findall(r"receipt\.json: MATCH; ", told)) == 2
+    counts = re.findall(r"(\d+) of (\d+) tokens computed again", told)
+    assert counts[0][0] == counts[0][1] == counts[1][1]
+    assert int(counts[1][0]) == min(3, int(counts[0][1]))
 
 
 @pytest.mark.slow

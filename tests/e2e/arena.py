@@ -65,6 +65,8 @@ APPEAL_S = 120
 TIME_STEP_S = 30
 PASSWORD = "arena"
 DEADLINE_S = 800.0
+LOOK_S, WAIT_S = 0.005, 0.25
+"""Seconds between two looks at whether those who compute are done, and until all are ticked again though none is."""
 STAKE, REWARD = ETHER, 3 * ETHER
 PARAMETERS = Parameters(min_bond=ETHER, leave_delay=60, stake_gas=10**7, min_period=10, commit_age=1)
 _DEPLOYED: dict[tuple[str, int], tuple[str, str]] = {}
@@ -95,8 +97,8 @@ class Member:
     @property
     def busy(self) -> bool:
         """Whether it computes something beside its loop, so that no time passes on the chain."""
-        answering = isinstance(self.part, Participant) and self.part.answering
-        return answering or (self.runner is not None and self.runner.busy)
+        computing = isinstance(self.part, Participant) and self.part.computing
+        return computing or (self.runner is not None and self.runner.busy)
 
     def start(self, part: Participant | Verifier) -> None:
         """Play this role from now on."""
@@ -142,6 +144,7 @@ class Arena:
     ) -> None:
         self._anvil, self._folder, self._bundle = anvil, folder, bundle
         self._serve, self._check = serve, check
+        self._skipped = 0.0
         self._fault_node, self._appeals, self._appeal_period = fault_node, appeals, appeal_period
         self._stack = contextlib.ExitStack()
         self._keys = list(anvil.keys)
@@ -187,8 +190,11 @@ class Arena:
             member.loop.tick()
         if self.web3.eth.block_number != before:
             return False
-        if any(member.busy for member in self.members):
-            time.sleep(0.02)
+        if computing := [member for member in self.members if member.busy]:
+            # NOTE: a tick takes more of the processor than a look, and they compute meanwhile.
+            until = time.monotonic() + WAIT_S
+            while all(member.busy for member in computing) and time.monotonic() < until:
+                time.sleep(LOOK_S)
         elif not self._over(self.client.snapshot()):
             self.skip(TIME_STEP_S)
         return True
@@ -217,7 +223,8 @@ class Arena:
         member.start((challenger if challenges else trainer)(member.node, member.runner))
 
     def skip(self, seconds: int) -> None:
-        """Let time pass on the chain."""
+        """Let time pass, on the chain and for the nodes."""
+        self._skipped += seconds
         for method, params in (("evm_increaseTime", [seconds]), ("evm_mine", [])):
             self.web3.provider.make_request(method, params)  # type: ignore[arg-type]
 
@@ -345,7 +352,11 @@ class Arena:
         self, node: Daemon, lie: Lie, *, follows: bool
     ) -> contextlib.AbstractContextManager[JobRunner]:
         """Return the runner that a player computes with: a seam for other kinds of liars."""
-        return open_runner(node, follows=follows, replay=lying(lie))
+        return open_runner(node, follows=follows, replay=lying(lie), clock=self.clock)
+
+    def clock(self) -> float:
+        """Return the seconds of the nodes' clocks, which go on as the chain's time does."""
+        return time.monotonic() + self._skipped
 
     def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:
         store = Store(self._folder / "client")

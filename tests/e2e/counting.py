@@ -122,9 +122,13 @@ def requests_of(
                 member.loop.tick()
             arena.skip(5)
         tick()  # NOTE: at a new block it also looks for what has happened in all jobs
+        quiet = 0
         for _ in range(200):  # until it has a result of its own, and nothing more to send
             last = tick()
-            if not challenger.busy and last["eth_getLogs"] and not last["eth_sendRawTransaction"]:
+            rests = not challenger.busy and last["eth_getLogs"] and not last["eth_sendRawTransaction"]
+            # NOTE: twice, because a move may have been computed since the tick looked for it.
+            quiet = quiet + 1 if rests else 0
+            if quiet == 2:
                 break
             time.sleep(0.1)
         # NOTE: events are kept once they are deep enough, and then each look compares a block's hash. However many

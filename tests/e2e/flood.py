@@ -1,7 +1,7 @@
 """An arena in which one party's machine is slow, in time that the test moves itself, and in which a stranger floods it.
 
 The chain's time goes on by a second with each block, and by `STEP_S` with each step that the victim computes once the
-clocks matter: at once for a move, for which its loop waits; and for answers, which are computed beside the loop, while
+clocks matter: at once for a move, for which its loop waits; and for answers, which are computed outside the loop, while
 everybody has one turn. Nothing depends on the speed of the machine that plays it.
 """
 
@@ -18,6 +18,7 @@ import pytest
 
 from assay_lab.faults import Fault, Lie
 from referee_py.availability import Place
+from referee_py.params import MAX_REQUEST_PLACES
 from tests.support.slow_run import ticking
 from trainer_node.chain import Call, JobView, TransactionManager
 from trainer_node.chain.codec.availability import Ledger, close_call, request_call
@@ -133,15 +134,17 @@ class Flooder:
         self._start = self._wealth()
 
     def request(self, job: JobView, root: bytes, places: Sequence[Place]) -> None:
-        """Request all of these, 256 of one checkpoint in each call."""
+        """Request all of these, in calls of as many of one checkpoint as fit."""
         contracts = self._arena.client.contracts
         calls: dict[int, list[Place]] = {}
         for place in places:
             calls.setdefault(0 if place.piece.of_logs else place.tree, []).append(place)
         for asked in calls.values():
-            for first in range(0, len(asked), 256):
-                made = request_call(contracts.subject(job.id, root), asked[first : first + 256])
-                self._sender.send(Call.batch(contracts.data_availability, made, value=2000 * STAKE))
+            for first in range(0, len(asked), MAX_REQUEST_PLACES):
+                made = request_call(
+                    contracts.subject(job.id, root), asked[first : first + MAX_REQUEST_PLACES]
+                )
+                self._sender.send(Call.batch(contracts.data_availability, made, value=1500 * STAKE))
 
     def close_late(self, job: JobView) -> int:
         """Close a request that is late; return how many are."""

@@ -15,7 +15,7 @@ from referee_py.availability.pieces import check
 from referee_py.availability.prices import deposit_of, rank_of
 from referee_py.availability.state import OUTPUTS
 from referee_py.commit import Tag
-from referee_py.params import ANSWER_GAS, BYTE_GAS, RECORD_SECONDS
+from referee_py.params import ANSWER_GAS, BYTE_GAS, MAX_REQUEST_PLACES, RECORD_SECONDS
 from referee_py.program.modes import Rounding
 from referee_py.program.terms import leaf_count
 from tests.conftest import Anvil
@@ -196,7 +196,8 @@ def test_a_flood_is_answered_in_batches(anvil: Anvil, tmp_path: Path, bundle: Bu
         job = until_claimed(arena)
         root, node = job.groups[0].root, bundle.terms.node_count // 2
         flood = [Place(Piece.LEAF, 0, node, OUTPUTS, (1 << 40) + k) for k in range(100)]
-        request(arena, job, root, *flood)
+        request(arena, job, root, *flood[:MAX_REQUEST_PLACES])
+        request(arena, job, root, *flood[MAX_REQUEST_PLACES:])
         request(arena, job, root, Place(Piece.RECORD, 1, node))
         opened = ledger_of(arena, job).open
         assert [opened[root, place].rank for place in flood] == [0] * 64 + [1] * 36

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,9 @@ def test_the_client_gets_what_was_accepted(anvil: Anvil, tmp_path: Path, bundle:
         assert set(saved) == set(bundle.labels["slots"])
         for name, array in zip(bundle.labels["slots"], trained, strict=True):
             assert saved[name].tobytes() == array.tobytes(), name
+        forged = replace(outcome.job, accepted_last=b"\7" * 32)
+        with pytest.raises(InvalidInput, match="names another last checkpoint than the accepted root has"):
+            fetch_result(fetcher, forged, bundle.program)
 
 
 def test_an_unfinished_job_has_no_result(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:

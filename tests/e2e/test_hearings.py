@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -49,10 +52,10 @@ def shown(arena: Arena) -> str:
     return capture.get()
 
 
-def narrator(arena: Arena) -> str:
+def narrator(arena: Arena, names: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the text of a demonstration."""
     lines = list[str]()
-    narrator = Narrator(arena.client, arena.job_id, {}, lines.append, lambda *_: "")
+    narrator = Narrator(arena.client, arena.job_id, names, lines.append, lambda *_: "")
     narrator.tell()
     told = len(lines)
     narrator.tell()
@@ -91,6 +94,10 @@ def test_a_false_verdict_falls_and_its_signers_lose_their_bonds(
         for told in (shown(arena), narrator(arena)):
             for words in ("appeals", "overruled", "element", "loses its bond"):
                 assert words in told, words
+            assert "trainer 2" in told, "parties are called by their part in the job"
+            assert not re.search(r"\bside [01]\b", told)
+        names = {arena.address("trainer-1"): "liar", arena.address("verifier-0"): "first verifier"}
+        assert "trainer 2 (liar)" in re.sub(r"\[/?bold\]", "", narrator(arena, names))
 
 
 @pytest.mark.slow
@@ -145,7 +152,7 @@ def silence(arena: Arena, *names: str) -> None:
             if isinstance(member.part, Verifier):
                 part._hearing_player = Mute()
             else:
-                part._disputes._hearings = Mute()
+                part._disputes._hearings = part._disputes._turns._hearings = Mute()
 
 
 @pytest.mark.slow

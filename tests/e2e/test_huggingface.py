@@ -13,7 +13,10 @@ import transformers as hf
 from assay_capture.capture import Adam, Recipe, build
 from assay_lab.faults import Fault
 from tests.conftest import Anvil
+from trainer_node.chain.codec.claims import with_events
 from trainer_node.cli import main
+from trainer_node.cli.result import _certified
+from trainer_node.client.job_certificate import certificate_of
 from trainer_node.local.bundle import Bundle
 
 from .arena import Arena
@@ -44,6 +47,10 @@ def test_the_client_gets_a_model_and_its_card(
         assert run(monkeypatch, [*command, *where]) == 2
         assert "--hf needs the job's --bundle" in capfd.readouterr().err
         assert run(monkeypatch, [*command, "--bundle", "job", *where]) == 0, capfd.readouterr().err
+        snapshot = arena.client.snapshot()
+        job = snapshot.job(arena.job_id)
+        certified = certificate_of(snapshot, arena.client.deployment, job, bundle)
+        hidden = _certified(snapshot, arena.client.deployment, with_events(job, ()), bundle)
     loaded, info = hf.AutoModelForCausalLM.from_pretrained("out", output_loading_info=True)
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
@@ -61,6 +68,11 @@ def test_the_client_gets_a_model_and_its_card(
     ):
         assert known in card
     assert arena.address("trainer-1") not in card, "its claim has lost"
+    (name, transaction), said = certified.evidence[0], certified.sentence()
+    again = f"`assay job certificate {arena.job_id}` makes it again."
+    assert f"## The certificate\n\n{said[0].upper()}{said[1:]} {again}" in card
+    assert f"It rests on {name} {transaction}, and lists {len(certified.not_proven)} things" in card
+    assert hidden.startswith("None could be made when this was written (RpcCorrupt)")
     assert outcome.job.accepted_root == honest_root(bundle)
 
 

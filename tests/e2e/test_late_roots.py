@@ -12,7 +12,7 @@ from tests.conftest import Anvil
 from trainer_node.chain import Call
 from trainer_node.local.bundle import Bundle
 
-from .arena import NOWHERE, PERIOD_S, REWARD, STAKE, Arena
+from .arena import NOWHERE, REWARD, STAKE, TIME_STEP_S, Arena
 from .test_disputes import honest_root
 
 SALT = bytes(31) + b"\2"
@@ -56,7 +56,7 @@ def test_a_sampler_that_has_refuted_a_lie_claims_the_right_root_before_a_late_on
         while not (job := arena.client.snapshot().job(arena.job_id)).claims:
             arena.turn()
         late = LateLiar(arena, bundle)
-        while (left := job.challenge_end - arena.client.snapshot().now) > LATE_S + PERIOD_S // 20:
+        while (left := job.challenge_end - arena.client.snapshot().now) > LATE_S + TIME_STEP_S:
             assert not job.phase.ended
             arena.turn()
             job = arena.client.snapshot().job(arena.job_id)

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,11 @@ from assay_capture.capture import build, load_recipe
 from assay_lab.demo.network import Network
 from referee_py.execute import Run
 from referee_py.program.modes import REPOPS_F32, Rounding
+from referee_py.program.terms import Terms
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs, run_log_tree
+from tests.trainer_node.workers.jobs import job as job_of
+from tests.trainer_node.workers.processes import workers_of
 from trainer_node.chain import ChainClient, JobPhase, JobView
 from trainer_node.chain.fees import ETHER
 from trainer_node.client.posting import Offer, post_job
@@ -29,6 +33,7 @@ from trainer_node.storage.store import Store
 KILLED_WITHIN_S = 10.0
 """Length of a run that is to be killed midway: much longer than it takes to see that it has begun."""
 DEADLINE_S = 800.0
+WORKERS_STEPS = 2000
 LIE = ("--fault", "wrong-op-output", "--fault-step", "42", "--fault-node", "5")
 """The node is a product of matrices."""
 
@@ -113,6 +118,35 @@ def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp
         run = run_of(bundle, MemoryLogs())
         assert job().groups[0].root == run.commit_run().claim().root
         wait_for(lambda: job().phase is JobPhase.ACCEPTED)
+
+
+@pytest.mark.slow
+def test_a_daemon_with_workers_is_killed_with_one_of_them(tmp_path: Path) -> None:
+    """The worker first, after which the daemon continues alone; then the daemon, which begins with workers again."""
+    small = job_of("mlp")
+    bundle = replace(small, terms=Terms.of(small.program, WORKERS_STEPS, (20, 1), small.terms.mode))
+    with (
+        Network(tmp_path / "network", ["trainer"]) as network,
+        ArtifactServer(Store(network.folder / "client")) as server,
+    ):
+        client = network.deploy()
+        job_id = post(network, client, bundle, server.uri, slots=1)
+        settings = {"threads": 1, "workers": 2, "worker_timeout_s": 60}
+        network.start("trainer", ["trainer", "run"], **settings)
+        wait_for(lambda: progress(network, "trainer") > 20)
+        os.kill(workers_of(network.pid("trainer"))[1], signal.SIGKILL)
+        wait_for(lambda: any(event["event"] == "worker.lost" for event in network.events("trainer")))
+        lost_at = progress(network, "trainer")
+        wait_for(lambda: progress(network, "trainer") > lost_at + 40)
+        os.kill(network.pid("trainer"), signal.SIGKILL)
+        assert progress(network, "trainer") < WORKERS_STEPS, "it was killed too late to show anything"
+        network.start("trainer", ["trainer", "run"], **settings)
+        wait_for(lambda: client.snapshot().job(job_id).phase is JobPhase.ACCEPTED)
+        events = [event["event"] for event in network.events("trainer")]
+        assert events.count("workers.start") == 1, "of the second process"
+        assert "worker.lost" not in events
+        root = client.snapshot().job(job_id).groups[0].root
+    assert root == run_of(bundle, MemoryLogs()).commit_run().root
 
 
 @pytest.mark.slow

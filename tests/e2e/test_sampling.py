@@ -13,6 +13,7 @@ from tests.conftest import Anvil
 from trainer_node.chain import Group, JobPhase, JobView
 from trainer_node.local.bundle import Bundle
 from trainer_node.roles.sampling.checks import Plan
+from trainer_node.roles.sampling.draw import drawn, public_seed
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import Samples
 
@@ -58,9 +59,11 @@ def test_a_draw_from_the_chain_is_that_of_the_block_after_the_claim(
         snapshot, samples = arena.client.snapshot(), Samples(arena.members[-1].node)
         job = snapshot.job(arena.job_id)
         (claimed,) = (e for e in snapshot.job_events(job.id) if e.name == "Claimed")
-        after = arena.client.block(claimed.block + 1).hash
-        assert samples._block_after(job, job.groups[0]) == after
-        assert samples.plan(job, job.groups[0]) is not None
+        after, group = arena.client.block(claimed.block + 1).hash, job.groups[0]
+        plan, intervals = samples.plan(job, group), -(-bundle.terms.steps // bundle.terms.strides[0])
+        assert plan is not None
+        seed = public_seed(after, arena.address("challenger"), group.root)
+        assert plan.intervals == drawn(seed, intervals, len(plan.intervals))
 
 
 @pytest.mark.slow

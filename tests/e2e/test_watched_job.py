@@ -11,8 +11,7 @@ import pytest
 from assay_lab.faults import Fault
 from tests.conftest import Anvil
 from trainer_node.cli import main
-from trainer_node.cli.watch import Earlier
-from trainer_node.client.watched_job import standing
+from trainer_node.client.watched_job import Earlier, standing
 from trainer_node.local.bundle import Bundle
 
 from .arena import Arena

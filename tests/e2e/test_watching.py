@@ -21,7 +21,7 @@ from trainer_node.client.posting import Offer
 from trainer_node.daemon.service import Daemon
 from trainer_node.local.bundle import Bundle
 from trainer_node.roles.participant import Participant
-from trainer_node.stake.funds import WATCH_GAS, kept, kept_to_watch
+from trainer_node.stake.funds import WATCH, kept, kept_to_watch
 
 from .arena import REWARD, STAKE, Arena, transactions
 from .test_disputes import expect_justice
@@ -86,7 +86,7 @@ def test_a_watcher_has_its_share_though_the_trainer_is_honest(
         pool = snapshot.pool(outcome.job)
         assert (pool.watchers, pool.ended, pool.share) == (1, JobPhase.ACCEPTED, BOUNTY // SHARES)
         assert contracts.watch.functions.credit(outcome.job.client).call() == BOUNTY - BOUNTY // SHARES
-        assert 0 < arena.spent(contracts.watch) <= WATCH_GAS
+        assert 0 < arena.spent(contracts.watch) <= WATCH.gas
         # Nobody can see that another party watches before committing himself.
         assert arena.logged(contracts.watch, "Watched") > arena.logged(contracts.jobs, "Committed")
 

@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from referee_py.gas_schedule import OSAKA
 from trainer_node.chain.codec.job import MAX_STRIDES
 from trainer_node.stake import gas_patience
 from trainer_node.stake.min_stake import RUN_ROUNDS, STEP_ROUNDS, least_stake, worst_dispute, worst_gas
@@ -95,7 +96,7 @@ class Terms:
 
 def steps() -> list[Step]:
     """Return the worst dispute in the order of its moves."""
-    gas = {line.move: line.gas for line in worst_dispute()}
+    gas = {line.move: line.gas for line in worst_dispute(OSAKA)}
     found = [Step(move, gas[move], Time.CHALLENGE) for move in ("commitChallenge", "challenge")]
     refined = {RUN_ROUNDS * tree // MAX_STRIDES for tree in range(1, MAX_STRIDES)}
     for number in range(RUN_ROUNDS + STEP_ROUNDS):
@@ -108,7 +109,9 @@ def steps() -> list[Step]:
         Step("submit", gas["submit"], Time.CLOCK, True),
     ]
     found += [Step("appeal", gas["appeal"], Time.APPEAL)]
-    trial = Counter({line.move.split(",")[0]: line.times for line in worst_dispute() if "trial" in line.move})
+    trial = Counter(
+        {line.move.split(",")[0]: line.times for line in worst_dispute(OSAKA) if "trial" in line.move}
+    )
     rounds = ["reveal", "descend"] * trial["descend"]
     for move in ("showOutputs", *rounds, "showLeaf", "compare", *["answer"] * trial["answer"], "judge"):
         name = f"{move}, in the trial"
@@ -200,7 +203,7 @@ class Play:
             for step in own:
                 self._before(step)
                 self._send(step)
-        stake, prize = least_stake(1) * self._bears / 10**9, worst_gas() * self._bears
+        stake, prize = least_stake(1, OSAKA) * self._bears / 10**9, worst_gas(OSAKA) * self._bears
         return Outcome(self._cost / prize, stake, (self._when - began) / DAY)
 
     def _before(self, step: Step) -> None:

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from referee_py.gas_schedule import OSAKA
 from referee_py.jobs import fee_at
 from trainer_node.stake import gas_patience, min_stake
 from trainer_node.stake.gas_patience import Patience, Slack
@@ -45,12 +46,12 @@ def test_a_year_has_seen_everything() -> None:
 
 
 def test_the_dispute_is_the_worst_one() -> None:
-    assert sum(step.gas for step in steps()) == worst_gas()
+    assert sum(step.gas for step in steps()) == worst_gas(OSAKA)
     bounds = Terms(20, 400, DAY)
     for gwei in (1, 10, 11, 200, 300):
         counted = bounds.counted(np.array([float(gwei)]))[0] * GWEI
         assert counted == fee_at(gwei * GWEI, 20 * GWEI, 400 * GWEI)
-        assert min_stake.least_stake(int(counted)) == 2 * worst_gas() * counted
+        assert min_stake.least_stake(int(counted), OSAKA) == 2 * worst_gas(OSAKA) * counted
 
 
 def alone(found: Prices, start: int, terms: Terms) -> float:
@@ -85,7 +86,7 @@ def alone(found: Prices, start: int, terms: Terms) -> float:
         now += MOVE
         left[step.time] -= MOVE
         cost += step.gas * (float(series[int(now)]) + TIP)
-    return cost / (worst_gas() * bears)
+    return cost / (worst_gas(OSAKA) * bears)
 
 
 @pytest.mark.parametrize("terms", [Terms(1, 1000, DAY), Terms(60, 1000, WEEK)])

@@ -6,7 +6,6 @@ import repops
 import repops.torch as rt
 import torch
 from repops import reference
-from repops.bridge import GradientError
 from repops.fuse import composites, fusion
 from repops.host import cpu
 from repops.opset import (
@@ -21,6 +20,7 @@ from repops.opset import (
     UnknownOpError,
 )
 from repops.tensors import AliasError, ArrayError
+from repops.torch_executor import GradientError
 
 A, B = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
 GOOD = {

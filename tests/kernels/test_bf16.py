@@ -10,11 +10,11 @@ import pytest
 import repops
 import torch
 from repops import reference
-from repops.calls import SPECIAL_F32, random_call
 from repops.host import cpu
 from repops.host.hashing import TreeKind, tree_root
 from repops.host.library import BEST_ISA
 from repops.opset import BF16, BOOL, F32, I64, OPS, Dtype, DtypeError
+from repops.random_calls import SPECIAL_F32, random_call
 from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE, canonical
 

@@ -11,9 +11,9 @@ import gmpy2
 import numpy as np
 import pytest
 from repops import reference
-from repops.calls import SPECIAL_F32, Source
 from repops.host import cpu
 from repops.host.library import BEST_ISA, ISA_NAMES
+from repops.random_calls import SPECIAL_F32, Source
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parent.parent / "kernels"

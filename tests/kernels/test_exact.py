@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from repops import reference
-from repops.calls import random_call
 from repops.fuse import composites
 from repops.fuse.expression import record
 from repops.fuse.fusion import Fused
@@ -14,6 +13,7 @@ from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.host.memory import address_of
 from repops.host.strided import Matrices
 from repops.opset import F32
+from repops.random_calls import random_call
 from repops.reference.exact import SUM_UNIT, rounded
 from repops.tensors import canonical, spec_of
 
@@ -215,6 +215,13 @@ def test_copied_rows_keep_no_negative_zero():
     )
     assert np.isnan(got[2, 0])
     assert got[2, 1] == -np.inf
+
+
+def test_rows_without_an_element_take_no_memory():
+    """A tensor without elements may have 2^39 rows, and every trainer must be able to compute with it."""
+    base, source = np.empty((1 << 39, 1, 0), np.float32), np.empty((2, 1, 0), np.float32)
+    (got,) = exact.execute("scatter_add", [base, np.array([0, 1 << 38]), source], {})
+    assert got.shape == base.shape
 
 
 # ------------------------------------------------------------------------------- bound calls, views, fused kernels

@@ -6,10 +6,10 @@ import repops
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from repops import reference
-from repops.calls import random_call
 from repops.host import cpu
 from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.opset import OPS, DtypeError
+from repops.random_calls import random_call
 from repops.tensors import ArrayError, canonical
 
 SEEDS = range(1000, 1060)

@@ -1,7 +1,6 @@
 """The table: stable ids, and clear errors."""
 
 import pytest
-from repops.calls import MAKERS
 from repops.opset import (
     BOOL,
     BY_ID,
@@ -18,6 +17,7 @@ from repops.opset import (
     UnknownOpError,
     lookup,
 )
+from repops.random_calls import MAKERS
 from repops.reference import IMPLEMENTATION
 
 WINDOW = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}

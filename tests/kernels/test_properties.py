@@ -2,16 +2,16 @@
 some threads.
 
 Most calls are tiny, because the reference is slow; tests/kernels/test_executors.py and the self-test go further.
-repops/calls.py chooses the values (subnormals, -0, NaNs, all exponents, small integers).
+repops/random_calls.py chooses the values (subnormals, -0, NaNs, all exponents, small integers).
 """
 
 import numpy as np
 import pytest
 from repops import reference
-from repops.calls import Source, random_call
 from repops.host import cpu
 from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.opset import OPS
+from repops.random_calls import Source, random_call
 from repops.tensors import canonical
 
 CASES, SHARDS = 10_000, 5

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from repops import reference
 from repops.block_data import DRAWERS, KINDS, drawn, factors, of_bits, rounded
-from repops.calls import random_call
 from repops.host import cpu, tensor_core
 from repops.host.environment import Standard
 from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.host.strided import Matrices, product
 from repops.opset import BF16, F32, DtypeError
+from repops.random_calls import random_call
 from repops.reference.tensor_core import TERMS, in_binary32, padded
 from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE, canonical

@@ -11,6 +11,8 @@ from referee_py.program.terms import Terms
 
 from . import refusals
 
+RESIGNING = 32
+"""The part of its stake that it costs a slot holder to resign."""
 TRAINERS_GROUP = 0
 """Number of the trainer's group in a mode with logs. INVARIANT: there nobody can claim before the one trainer."""
 

@@ -21,7 +21,7 @@ from referee_py.walk.refusals import WrongPhase, WrongStake, require
 
 from . import refusals
 from .data_availability import DataAvailability
-from .jobs import Claim, Group, Job, JobTerms, Match, Refutation, StakedClaim, Trainer
+from .jobs import RESIGNING, Claim, Group, Job, JobTerms, Match, Refutation, StakedClaim, Trainer
 from .pairing import Pairing
 from .panel import Opening, Panel
 from .registry import Registry
@@ -75,6 +75,17 @@ class JobsContract(Pairing):
         require(all(t.owner != sender for t in job.trainers), refusals.AlreadyJoined, sender)
         job.trainers.append(Trainer(sender, stake))
         self.credit(sender, value - stake)
+
+    def resign(self, job_id: int, sender: str, now: int) -> None:
+        job = self.during(job_id, JobPhase.TRAINING, now)
+        trainer = job.trainer(sender)
+        require(trainer.commitment == EMPTY_COMMITMENT, refusals.AlreadyCommitted, sender)
+        last = job.trainers.pop()
+        if last is not trainer:
+            job.trainers[job.trainers.index(trainer)] = last
+        fee = trainer.stake // RESIGNING
+        self.credit(BURNED, fee)
+        self.credit(sender, trainer.stake - fee)
 
     def commit(self, job_id: int, commitment: bytes, sender: str, now: int) -> None:
         job = self.during(job_id, JobPhase.TRAINING, now)

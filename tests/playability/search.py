@@ -10,12 +10,13 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from repops.calls import Source, random_call
 from repops.opset import F32, OPS, Dtype, OpError, lookup
+from repops.random_calls import Source, random_call
 from repops.tensors import Array
 
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidInput
+from referee_py.gas_schedule import SCHEDULES
 from referee_py.program import TensorType
 from referee_py.program.modes import EXACT, REPOPS_F32, TC16, Bounds, Rounding
 from referee_py.program.playable import MAX_BYTES, MAX_GAS
@@ -43,6 +44,7 @@ KINDS = {
 MODES = [mode for modes in KINDS.values() for mode in modes]
 STYLES = (Style.SOLVER, Style.SOLVER, Style.GARBAGE, Style.GARBAGE, Style.SHOWS, Style.MUTE)
 LIES = ("input", "structure", "log", "arity", "step padding", "run padding", "checkpoint", "bogus refine")
+KEPT_STATES = "8"
 PLAYS_OF_A_CHAIN = 60
 """anvil copies its whole state for each block, so a long chain is slow."""
 MOST_ELEMENTS, MOST_STEPS = 1 << 14, 1 << 17
@@ -148,8 +150,7 @@ class Report:
                 "longest chain",
                 "bytes",
                 "of",
-                "gas",
-                "of",
+                *(word for schedule in SCHEDULES for word in (schedule.name, "of")),
                 "solver s",
             )
         ]
@@ -169,7 +170,10 @@ class Report:
         sizes = [tally.bytes[key] for key in keys if key in tally.bytes]
         sizes += [(size, move) for bill in bills for move, size in bill.bytes.items() if "+" not in move]
         size = max(sizes, default=(0, ""))
-        gas = max(((gas, move) for bill in bills for move, gas in bill.gas.items()), default=(0, ""))
+        gas = [
+            max(((gas[s.name], move) for bill in bills for move, gas in bill.gas.items()), default=(0, ""))
+            for s in SCHEDULES
+        ]
         return _ROW.format(
             name,
             label,
@@ -179,13 +183,12 @@ class Report:
             f"{max((tally.chain.get(key, 0) for key in keys), default=0):,}",
             f"{size[0]:,}",
             size[1].split(".")[-1],
-            f"{gas[0]:,}",
-            gas[1].split(".")[-1],
+            *(word for units, move in gas for word in (f"{units:,}", move.split(".")[-1])),
             f"{max((bill.solver_seconds for bill in bills), default=0):.2f}",
         )
 
 
-_ROW = "{:<19}{:<12}{:>8}{:>8}{:>7}{:>15}{:>8} {:<14}{:>10} {:<14}{:>9}"
+_ROW = "{:<19}{:<12}{:>8}{:>8}{:>7}{:>15}{:>8} {:<14}{:>10} {:<14}{:>10} {:<14}{:>9}"
 
 
 def search(start_anvil: Callable[..., Anvil], cases: int, plays: int, share: int = 1) -> Report:
@@ -259,7 +262,9 @@ class _Jobs:
 
     def _table(self) -> Table:
         if not self._left:
-            self._open = Table(self._start(*GAME_OPTIONS).url)
+            # NOTE: the last option is followed by how many states are kept: to count what a transaction has left
+            # behind, the chain executes it again.
+            self._open = Table(self._start(*GAME_OPTIONS, KEPT_STATES).url)
             self._left = PLAYS_OF_A_CHAIN
         self._left -= 1
         return self._open
@@ -273,4 +278,4 @@ def check(report: Report) -> None:
     for key, bill in report.bills.items():
         for move, size in bill.bytes.items():
             assert size <= MAX_BYTES, (key, move, size)
-            assert bill.gas[move] <= MAX_GAS, (key, move, bill.gas[move])
+            assert max(bill.gas[move].values()) <= MAX_GAS, (key, move, bill.gas[move])

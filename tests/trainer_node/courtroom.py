@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ from trainer_node.chain.outbox import Value
 from trainer_node.daemon.account_gauges import Gauges
 from trainer_node.daemon.helping import GasBudget
 from trainer_node.daemon.loop import Loop
+from trainer_node.daemon.notices import Notices
 from trainer_node.errors import RpcCorrupt, RpcUnavailable
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.observe.metrics import Metrics
@@ -40,7 +42,7 @@ from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.run.log_sources import OwnLogs
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
-from trainer_node.settings.sections import Policy
+from trainer_node.settings.sections import Notify, Policy
 from trainer_node.stake.gas_patience import Market
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.artifacts import Kind, Name
@@ -201,6 +203,11 @@ class Court:
 
     address = JOBS
 
+    def send_on(self, call: Any) -> int:
+        """Send a transaction for which nothing waits."""
+        self.send(call, timeout_s=0.0)
+        return len(self.moved)
+
     def send(self, call: Any, *, timeout_s: float) -> Any:
         assert timeout_s <= 60
         self.moved.append(call.action)
@@ -231,15 +238,22 @@ class Court:
                 agreement=SimpleNamespace(problems=(), doubt=None, conflict=None),
             ),
             transactions=SimpleNamespace(
-                account=KEY, address=KEY.address, send=self.send, open=list, balance=lambda: 0
+                account=KEY,
+                address=KEY.address,
+                send=self.send,
+                submit=self.send_on,
+                open=list,
+                balance=lambda: 0,
+                free=lambda: 10**24,
+                lacks_sent=lambda: False,
             ),
-            reserve=Reserve(lambda: 1, lambda: False),
+            reserve=Reserve(lambda: 1, list),
             gas=GasBudget(Database(None), None),
             address=KEY.address,
-            spare=lambda: 10**24,
             database=Database(None),
             problems=Problems(),
             gauges=Gauges(Metrics(), KEY.address),
+            notices=Notices(Notify(), {}, defaultdict(set), Problems()),
             job_over=lambda _job: None,
             look_at_signer=lambda: None,
             metrics=Metrics(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +33,7 @@ from trainer_node.chain.outbox import Value
 from trainer_node.daemon.due import Due
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.network.opponents import Opponents
+from trainer_node.play.drafts import RoundPatience
 from trainer_node.play.hearings import HearingPlayer
 from trainer_node.storage.store import Store
 
@@ -59,9 +60,10 @@ class Told:
         self.asked += 1
         return self.record
 
-    def operator(self) -> Operator | None:
+    def operator(self) -> Callable[[], Operator] | None:
         self.asked += 1
-        return self.tensors
+        tensors = self.tensors
+        return None if tensors is None else lambda: tensors
 
     def servers(self) -> Sequence[str]:
         return self.uris
@@ -92,7 +94,7 @@ class Room:
         fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
         self.stop = threading.Event()
         opponents = Opponents(fetcher, patience_s=60.0)
-        self.hearing_player = HearingPlayer(CONTRACTS, me, opponents, self.stop, patience_s=patience_s)
+        self.hearing_player = HearingPlayer(CONTRACTS, me, opponents, self.stop, RoundPatience(patience_s))
 
     def attend(self, source: Told, now: int = BEGAN + 1) -> Any:
         """Look once; return the move that is sent, or the batch of a trial, or None."""

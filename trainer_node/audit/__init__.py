@@ -9,4 +9,6 @@ pool       intervals in several processes
 engine     what checks them: processes, or a Ray cluster (engine_ray); reports of findings
 receipt    what an auditor says about an interval, under his key; as a file (receipt_file); with what (receipt_kernels)
 coverage   what the receipts of many auditors say about a run
+certificate  what was checked of a run or a job, in words, as a statement and as a badge
+run_diff   two runs, claims or bundles side by side; parting finds where two runs part
 """

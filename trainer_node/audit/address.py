@@ -22,6 +22,7 @@ from fsspec.implementations.http import HTTPFileSystem
 
 from referee_py.errors import InvalidInput, Unavailable
 
+from ..errors import PIP
 from ..storage.artifacts import Name, check_for
 from ..storage.store import Store
 from ..storage.store_files import path_of
@@ -177,5 +178,7 @@ def _open(address: str, protocol: str) -> tuple[Any, str]:
     try:
         files, path = fsspec.core.url_to_fs(address)
     except ImportError as error:
-        raise InvalidInput(f"{address}: {error}; pip install s3fs") from error
+        raise InvalidInput(
+            f"{address}: {error}; install what that names with `{PIP} install PACKAGE`"
+        ) from error
     return files, path

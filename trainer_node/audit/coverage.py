@@ -6,6 +6,7 @@ counts names the auditors that he believes.
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -48,13 +49,22 @@ class Coverage:
     """The receipts about one run, merged.
 
     count      of the run's intervals; ``intervals`` has those that receipts are about, ascending
-    refused    files and why; ``strangers`` are auditors that are not counted
+    refused    files and why
+    files      interval, auditor and SHA-256 of each receipt that counts; ``newest``: the latest of their times
+    left_out   auditor and SHA-256 of receipts about this run whose auditors are not counted
     """
 
     count: int
     intervals: dict[int, Interval]
     refused: list[tuple[str, str]]
-    strangers: set[str]
+    files: set[tuple[int, str, str]] = field(default_factory=set)
+    newest: int = 0
+    left_out: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def strangers(self) -> set[str]:
+        """Auditors that are not counted."""
+        return {auditor for auditor, _ in self.left_out}
 
     @property
     def contradictions(self) -> list[int]:
@@ -104,26 +114,37 @@ def merge(run: PublishedRun, paths: Sequence[Path], auditors: frozenset[str] | N
     """Merge the receipts in files. A file that is not a receipt about this run is reported, and does not count.
 
     ``auditors``: the checksummed addresses that count; all if None. Raises InvalidInput for too many files.
+
+    INVARIANT: the same set of receipts gives the same coverage, whatever their files are called, and however often one
+    is there: of several by an auditor that find an interval wrong, the one with the lowest SHA-256 is told.
     """
     found: dict[int, Interval] = defaultdict(Interval)
     refused: list[tuple[str, str]] = []
-    strangers: set[str] = set()
+    lowest: dict[tuple[int, str], str] = {}
+    coverage = Coverage(run.count, {}, refused)
     for path in _limited(paths):
         try:
-            receipt = Signed.read(path).receipt
+            signed = Signed.read(path)
+            receipt = signed.receipt
         except (InvalidInput, OSError) as error:
             refused.append((str(path), str(error)))
             continue
+        digest, of = hashlib.sha256(signed.to_bytes()).hexdigest(), (receipt.interval, receipt.auditor)
         other = difference(receipt, run)
         if other is not None:
             refused.append((str(path), other))
         elif auditors is not None and receipt.auditor not in auditors:
-            strangers.add(receipt.auditor)
-        elif receipt.verdict == Verdict.MATCH:
-            found[receipt.interval].match.add(receipt.auditor)
+            coverage.left_out.add((receipt.auditor, digest))
         else:
-            found[receipt.interval].differ[receipt.auditor] = receipt
-    return Coverage(run.count, dict(sorted(found.items())), refused, strangers)
+            if receipt.verdict == Verdict.MATCH:
+                found[receipt.interval].match.add(receipt.auditor)
+            elif digest <= lowest.setdefault(of, digest):
+                found[receipt.interval].differ[receipt.auditor] = receipt
+                lowest[of] = digest
+            coverage.files.add((*of, digest))
+            coverage.newest = max(coverage.newest, receipt.time)
+    coverage.intervals.update(sorted(found.items()))
+    return coverage
 
 
 def files_in(places: Iterable[Path]) -> list[Path]:

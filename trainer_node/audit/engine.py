@@ -19,6 +19,8 @@ from .published import PublishedRun
 from .receipt_kernels import kernel_digest
 
 MAX_REPORT_BYTES = 1 << 14
+MAX_TIME = 253_402_300_799
+"""The last second of the year 9999, with which the calendars of most software end."""
 _MAX_NUMBER, _MAX_WORDS = 1 << 48, 2000
 _Finding = TypeAdapter(Finding)
 
@@ -29,7 +31,7 @@ class _How(BaseModel):
     claim: str = Field(pattern="^[0-9a-f]{64}$")
     device: Literal["cpu", "cuda"]
     kernels: str = Field(pattern="^[0-9a-f]{64}$")
-    time: Annotated[int, Field(gt=0, lt=1 << 40)]
+    time: Annotated[int, Field(gt=0, le=MAX_TIME)]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ C_(k-1) ── slots ── replay ── our C_k      equal to the claim's: MAT
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property, partial
@@ -23,9 +23,10 @@ from referee_py.execute import Backend, Run, State, StepTrace
 from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.step_log import StepLog
 
-from ..run.log_sources import step_limit
+from ..run.fetched_logs import step_limit
 from ..run.modes import backend_here
 from ..run.package import Package
+from ..storage.store import Store
 from .claimed import ClaimedRun
 
 _ENDS = "the search ends here"
@@ -104,6 +105,7 @@ class Auditor:
         follows = published.terms.arithmetic.follows_logs
         self.logs = FollowedLogs(published, self.log_bytes) if follows else None
         self.backend = computes(self.logs)
+        self._ready: tuple[int, State] | None = None
 
     @cached_property
     def package(self) -> Package:
@@ -116,6 +118,7 @@ class Auditor:
 
     def release(self) -> None:
         """Drop the tensors until the next replay."""
+        self._ready = None
         for name in ("package", "_run"):
             self.__dict__.pop(name, None)
 
@@ -135,13 +138,26 @@ class Auditor:
             found["reason"] = f"{_ENDS}: {_brief(error)}"
         return Finding(interval, start, end, Verdict.DIFFERS, **found)
 
+    def ready(self, interval: int) -> None:
+        """Read what the replay of an interval begins with, and compile its steps: `replay` computes at once."""
+        self._ready = interval, self.first(interval)
+        self._run.prepare()
+
     def replay(self, interval: int, on_step: Callable[[int], None] = lambda _: None) -> bytes:
         """Return the checkpoint at the end of an interval, computed from the claim's state before it."""
         end, stride = self.published.span(interval)[1], self.published.terms.strides[0]
-        ours = self._run.commit_interval(
-            self.first(interval), end, stride, on_step=lambda now, _: on_step(now.step)
-        )
+        ready, self._ready = self._ready, None
+        first = ready[1] if ready is not None and ready[0] == interval else self.first(interval)
+        ours = self._run.commit_interval(first, end, stride, on_step=lambda now, _: on_step(now.step))
         return ours.checkpoints[-1]
+
+    def commit_step(self, state: State) -> tuple[State, StepTrace]:
+        """Return the state after the next step, and its trace. NOTE: the given state is used up."""
+        return self._run.commit_step(state)
+
+    def node_outputs(self, state: State, node: int) -> Sequence[Array]:
+        """Return what a node gives in the step after a state."""
+        return self._run.node_values(state, node)[node].outputs
 
     def bring(self, interval: int) -> Iterator[None]:
         """Bring what `replay` needs, part by part (`ClaimedRun.bring`)."""
@@ -274,6 +290,9 @@ class FollowedLogs:
     def missing(self) -> tuple[int, ...]:
         """NOTE: a follower writes none, so it can lose none."""
         return ()
+
+    def publish(self, store: Store) -> bytes:
+        return store.put_tree(self.tree)
 
     def keep(self) -> None:
         """Do nothing: what was fetched is on disk."""

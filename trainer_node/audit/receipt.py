@@ -16,7 +16,7 @@ from referee_py.attestation import digest_of, recover_address
 from referee_py.errors import InvalidEncoding
 from referee_py.program.modes import mode_of
 
-from .engine import IntervalReport
+from .engine import MAX_TIME, IntervalReport
 from .interval import Verdict
 from .published import PublishedRun
 
@@ -84,7 +84,7 @@ class Receipt(BaseModel):
     mode: Annotated[int, AfterValidator(_known_mode)]
     device: Literal["cpu", "cuda"]
     kernels: Hash
-    time: Annotated[int, Field(gt=0, lt=1 << 40)]
+    time: Annotated[int, Field(gt=0, le=MAX_TIME)]
 
     @model_validator(mode="after")
     def _consistent(self) -> Receipt:

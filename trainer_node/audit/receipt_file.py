@@ -14,24 +14,20 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from eth_account.signers.local import LocalAccount
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from referee_py.attestation import recover_address
 from referee_py.errors import InvalidEncoding
 
 from ..storage.untrusted_file import read_plain, write_plain
+from .envelope import STATEMENT_TYPE, check_seal, compact, envelope, seal
 from .receipt import Address, Hash, Receipt, check_signature, sign
 
 MAX_BYTES = 1 << 13
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
-STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:assay:audit-receipt:1"
 
 
@@ -86,17 +82,12 @@ class Signed:
     def by(cls, account: LocalAccount, receipt: Receipt) -> Signed:
         """Sign a receipt whose auditor has this account."""
         signature = sign(receipt, account)
-        sealed = account.unsafe_sign_hash(_digest(_payload(receipt, signature)))  # type: ignore[arg-type]
-        return cls(receipt, signature, _der(sealed.r, sealed.s))
+        return cls(receipt, signature, seal(account, _payload(receipt, signature)))
 
     def to_bytes(self) -> bytes:
         """Return the file."""
-        sealed = {
-            "keyid": self.receipt.auditor,
-            "sig": base64.b64encode(self.envelope_signature).decode(),
-        }
-        payload = base64.b64encode(_payload(self.receipt, self.signature)).decode()
-        return _json({"payload": payload, "payloadType": PAYLOAD_TYPE, "signatures": [sealed]}) + b"\n"
+        payload = _payload(self.receipt, self.signature)
+        return envelope(self.receipt.auditor, payload, self.envelope_signature)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Signed:
@@ -116,7 +107,7 @@ class Signed:
                 "and with run and signer as in the receipt"
             )
         check_signature(signed.receipt, signed.signature)
-        _check_envelope(signed.receipt.auditor, _digest(payload), signed.envelope_signature)
+        check_seal(signed.receipt.auditor, payload, signed.envelope_signature)
         return signed
 
     @classmethod
@@ -137,7 +128,7 @@ def file_name(root: str, interval: int, auditor: str) -> str:
 
 
 def _payload(receipt: Receipt, signature: bytes) -> bytes:
-    return _json(
+    return compact(
         {
             "_type": STATEMENT_TYPE,
             "subject": [{"name": "run", "digest": {"assayRunRoot": receipt.root}}],
@@ -145,46 +136,6 @@ def _payload(receipt: Receipt, signature: bytes) -> bytes:
             "predicate": {"receipt": receipt.model_dump(), "signature": signature.hex()},
         }
     )
-
-
-def _digest(payload: bytes) -> bytes:
-    """Return SHA-256 of the pre-authentication encoding (PAE) of DSSE 1."""
-    kind = PAYLOAD_TYPE.encode()
-    return hashlib.sha256(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)).digest()
-
-
-def _check_envelope(auditor: str, digest: bytes, der: bytes) -> None:
-    r, s = _numbers(der)
-    compact = r.to_bytes(32, "big") + s.to_bytes(32, "big")
-    for v in (27, 28):  # NOTE: DER does not say which of two keys has signed
-        try:
-            if recover_address(digest, compact + bytes([v])) == auditor:
-                return
-        except InvalidEncoding as error:
-            why = str(error)
-            continue
-        why = f"of other data or another key than {auditor}'s"
-    raise InvalidEncoding(f"the envelope's signature: {why}")
-
-
-def _der(r: int, s: int) -> bytes:
-    parts = b""
-    for number in (r, s):
-        # NOTE: a leading zero byte where the number would look negative.
-        data = number.to_bytes(number.bit_length() // 8 + 1, "big")
-        parts += bytes([2, len(data)]) + data
-    return bytes([0x30, len(parts)]) + parts
-
-
-def _numbers(der: bytes) -> tuple[int, int]:
-    try:
-        length = der[3]
-        r, s = int.from_bytes(der[4 : 4 + length], "big"), int.from_bytes(der[6 + length :], "big")
-        if max(r, s) < 1 << 256 and _der(r, s) == der:
-            return r, s
-    except IndexError:
-        pass
-    raise InvalidEncoding("the envelope's signature is not the DER encoding of two numbers")
 
 
 def _decoded(text: str) -> bytes:
@@ -201,7 +152,3 @@ def _parsed(model: type[Part], data: bytes) -> Part:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "file"
         raise InvalidEncoding(f"no receipt: {place[:80]}: {first['msg'][:200]}") from error
-
-
-def _json(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from referee_py.jobs import JobPhase
 
-    from .client import ChainClient, Snapshot
+    from .client import ChainClient
     from .codec.hearing import HearingInfo
     from .codec.job import ClaimView, Group, JobView, Trainer
     from .codec.match import MatchInfo, Seat
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from .releases import Releases
     from .retrace import MatchTrace, recorded, retraced, transactions_of
     from .rpc import guarded
+    from .snapshot import Snapshot
     from .transactions import TransactionManager
     from .view import Finality, ViewRule
 
 _PLACES = {
     "JobPhase": "referee_py.jobs",
     "ChainClient": ".client",
-    "Snapshot": ".client",
+    "Snapshot": ".snapshot",
     "HearingInfo": ".codec.hearing",
     "ClaimView": ".codec.job",
     "Group": ".codec.job",

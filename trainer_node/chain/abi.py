@@ -60,6 +60,10 @@ class Codec(ABICodec):
         super().__init__(registry)
 
 
+CODEC = Codec()
+"""The codec of all connections: what it works out for a type is worked out once in a process."""
+
+
 class Build(StrEnum):
     """A build of the contracts. All do the same, by the same ABI; the portable one takes more gas."""
 

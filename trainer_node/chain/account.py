@@ -17,6 +17,8 @@ from eth_utils.address import to_checksum_address
 from web3 import Web3
 from web3.exceptions import TransactionNotFound
 
+from referee_py.gas_schedule import SCHEDULES
+
 from ..errors import ChainError, InsufficientFunds, Reverted, RpcCorrupt
 from ..storage.tables import Attempt, Transaction
 from .block import block_request, quantity
@@ -38,8 +40,8 @@ _REMEDY = {
 _BISECTED = 256
 """Blocks before the newest in which the transaction is looked for that has used a nonce: full nodes have no older
 states at hand."""
-LEAST_GAS = 21_000
-"""Gas that every transaction takes (Ethereum yellow paper, appendix G)."""
+LEAST_GAS, BARE_GAS = (of(schedule.base for schedule in SCHEDULES) for of in (min, max))
+"""Gas that every transaction takes, under the cheapest of the schedules, and that a bare one takes under any."""
 
 
 class Quote(NamedTuple):
@@ -92,6 +94,10 @@ class AccountReader:
     def head(self) -> int:
         """Return the number of the latest block."""
         return low(self._most(lambda: self._of_block("number", _MAX_COUNT)))
+
+    def time(self) -> int:
+        """Return the unix time of the latest block, in seconds."""
+        return low(self._most(lambda: self._of_block("timestamp", _MAX_COUNT)))
 
     def nonces(self, block: str) -> list[int]:
         """Return how many transactions of the account the endpoints know at a block, ascending."""

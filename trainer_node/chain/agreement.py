@@ -271,7 +271,7 @@ class Agreement:
         if unlike:
             self._conflict, self._accused = told, endpoints.serving
             _log.error("rpc.disagreement", reason=told)
-        raise Disagreement(told)
+        raise Disagreement(told, contradicted=bool(unlike))
 
     def _end_conflict(self, found: dict[Endpoint, str | ChainError | None]) -> None:
         """End a contradiction about values: the others decide for the endpoint that serves now.
@@ -386,9 +386,8 @@ def _parted(
 def _elsewhere(answered: Iterable[Endpoint]) -> RpcUnavailable:
     """Return the error if nobody of our chain answers."""
     names = ", ".join(endpoint.name for endpoint in answered)
-    return RpcUnavailable(
-        f"only {names} answers, and shows another chain than most endpoints had shown before"
-    )
+    told = f"only {names} answers, and shows another chain than most endpoints had shown before"
+    return RpcUnavailable(told)
 
 
 def _contradiction(number: int, votes: dict[Endpoint, Block]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -137,9 +137,15 @@ def _words(types: Sequence[str]) -> int:
 
 def _struct(entries: Sequence[Mapping[str, Any]]) -> _Reads:
     """Return what makes named tuples of a struct's decoded fields."""
-    made: Any = namedtuple("Struct", [entry["name"] for entry in entries], rename=True)  # type: ignore[misc]
+    made = _named(tuple(entry["name"] for entry in entries))
     reads = [_reads(entry, entry["type"]) for entry in entries]
     return lambda raw: made._make([read(one) if read else one for read, one in zip(reads, raw, strict=True)])
+
+
+@cache
+def _named(fields: tuple[str, ...]) -> Any:
+    """Return the named tuple of these fields: one class in a process, for Python compiles each that is made."""
+    return namedtuple("Struct", fields, rename=True)
 
 
 def _reads(entry: Mapping[str, Any], type_: str) -> _Reads | None:

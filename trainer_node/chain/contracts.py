@@ -2,7 +2,8 @@
 
 `referee_py/abi/<Name>.json` is built by scripts/build_contracts.py. `deployments/<chain id>.json` has addresses:
 
-    {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
+    {"chainId": 31337, "block": 12, "schedule": "osaka",
+     "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
 
     VerifierRegistry <── Panel <── Referee <── Jobs ──> Notary      each receives the addresses that its
               Court <──┘  Judge <──┘            └──> DataAvailability       arrows point to; DataAvailability
@@ -29,10 +30,12 @@ from eth_utils.crypto import keccak
 from web3 import Web3
 from web3.contract import Contract
 
+from referee_py.errors import InvalidInput
+from referee_py.gas_schedule import Schedule, schedule_named
 from referee_py.program.modes import MODES
 
 from ..errors import ConfigError, WrongChain
-from .abi import Build, Codec, load_artifact
+from .abi import CODEC, Build, load_artifact
 from .endpoints import endpoints_of
 from .majority import agreed
 from .opcodes import Needs
@@ -66,7 +69,6 @@ class ErrorDecoder:
     """Turns revert data into the name and arguments of a custom error of any of our contracts."""
 
     def __init__(self, *abis: list[dict[str, Any]]) -> None:
-        self._codec = Codec()
         self._known: dict[bytes, tuple[str, list[str], list[str]]] = {}
         for entry in (entry for abi in abis for entry in abi if entry["type"] == "error"):
             types = [collapse_if_tuple(item) for item in entry["inputs"]]
@@ -88,7 +90,7 @@ class ErrorDecoder:
             return "unknown", {"data": data}
         name, names, types = known
         try:
-            values = dict(zip(names, self._codec.decode(types, data[4:]), strict=True))
+            values = dict(zip(names, CODEC.decode(types, data[4:]), strict=True))
         except (DecodingError, OverflowError, ValueError):
             return name, {"data": data}
         if name == "Panic":
@@ -107,7 +109,8 @@ class Deployment:
     """The addresses of the contracts on one chain. None of them existed before ``block``.
 
     NOTE: a release (releases.py) names only the contracts that daemons talk to, and ``build`` is that of all; a
-    deployment file names all `NAMES`, and no build.
+    deployment file names all `NAMES`, and no build. ``schedule``: what a file says of how prices count, for people;
+    what counts is on the chain (`stake.min_stake.schedule_of`). Older files say nothing.
     """
 
     chain_id: int
@@ -115,6 +118,7 @@ class Deployment:
     addresses: dict[str, str]
     code_hashes: dict[str, str]
     build: Build | None = None
+    schedule: Schedule | None = None
 
     @property
     def jobs(self) -> str:
@@ -146,7 +150,12 @@ class Deployment:
             contracts = data["contracts"]
             addresses = {name: contracts[name]["address"] for name in NAMES}
             hashes = {name: contracts[name]["codeHash"] for name in NAMES}
-            deployment = cls(int(data["chainId"]), int(data["block"]), addresses, hashes)
+            schedule = schedule_named(data["schedule"]) if "schedule" in data else None
+            deployment = cls(int(data["chainId"]), int(data["block"]), addresses, hashes, schedule=schedule)
+        except InvalidInput as error:
+            raise ConfigError(
+                f"{path}: {error}; use the build that it was deployed with, or a newer one"
+            ) from error
         except FileNotFoundError:
             raise ConfigError(f"{path} is missing; deploy with `assay deploy` or set deployment") from None
         except (KeyError, TypeError, ValueError) as error:
@@ -156,18 +165,23 @@ class Deployment:
                 raise ConfigError(f"{path}: the address of {name}, {address!r}, is not a checksummed address")
         return deployment
 
-    def save(self, path: Path) -> None:
-        """Write the deployment file atomically."""
+    def text(self) -> str:
+        """Return the deployment file. Raises InvalidInput for a release, which does not name all contracts."""
+        if missing := [name for name in NAMES if name not in self.code_hashes]:
+            raise InvalidInput(f"a release has no deployment file: it does not name {missing[0]}")
         contracts = {
             name: {"address": self.addresses[name], "codeHash": self.code_hashes[name]} for name in NAMES
         }
-        text = (
-            json.dumps({"chainId": self.chain_id, "block": self.block, "contracts": contracts}, indent=2)
-            + "\n"
-        )
+        head: dict[str, Any] = {"chainId": self.chain_id, "block": self.block}
+        if self.schedule is not None:
+            head["schedule"] = self.schedule.name
+        return json.dumps(head | {"contracts": contracts}, indent=2) + "\n"
+
+    def save(self, path: Path) -> None:
+        """Write the deployment file atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            file.write(text)
+            file.write(self.text())
             file.flush()
             os.fsync(file.fileno())
         Path(file.name).chmod(0o644)

@@ -177,8 +177,9 @@ class Endpoint:
                 raise self.failed(
                     RpcBusy(f"RPC {self.name}: {self._said or method}; it takes no more for now")
                 )
-            self._sleep(paced)
-            slept += paced
+            if paced:
+                self._sleep(paced)
+                slept += paced
             began = self._clock()
             try:
                 answer = self._within(method, params)

@@ -27,7 +27,7 @@ from web3.types import RPCEndpoint, RPCResponse
 
 from ..errors import ChainError, RpcCorrupt, RpcUnavailable, WrongChain
 from ..observe.metrics import Metrics
-from .abi import Codec
+from .abi import CODEC
 from .endpoint import SEND, SLOW_S, THREADS, Endpoint
 from .refusals import is_refusal
 from .rpc import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, show_endpoint
@@ -322,7 +322,7 @@ def connect(
     provider = Endpoints(every, metrics, clock, wait)
     # NOTE: only the middleware of web3 that shapes answers: no ENS, no implicit gas or fees.
     web3 = Web3(provider, middleware=[(AttributeDictMiddleware, "attrdict")])
-    web3.codec = Codec()
+    web3.codec = CODEC
     found = provider.each(Endpoint.check_chain)
     wrong = {e: error for e, error in found.items() if isinstance(error, WrongChain)}
     silent = [e for e in found.values() if isinstance(e, ChainError) and not isinstance(e, WrongChain)]

@@ -13,22 +13,24 @@ from __future__ import annotations
 
 import json
 import threading
+from binascii import unhexlify
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from hexbytes import HexBytes
 from sqlalchemy.exc import SQLAlchemyError
 from web3 import Web3
 from web3.contract import Contract
-from web3.datastructures import AttributeDict
+from web3.exceptions import Web3RPCError
+from web3.types import RPCResponse
 
 from ..errors import RpcCorrupt, RpcRefused, RpcTooLong
 from ..storage.database import Database
 from .coders import EventCoder, event_coders
 from .endpoints import endpoints_of
 from .log_range import LogRange
+from .notes import LOGS
 from .refusals import is_about_results
 from .rpc import guarded
 
@@ -53,8 +55,8 @@ class Event:
     block: int
     tx_hash: bytes
     index: int
-    raw: Any = field(default=None, compare=False, repr=False)
-    """The log as the endpoint gave it."""
+    raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The log as the endpoint gave it, but for bytes and numbers in place of their digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +141,17 @@ def _asked(web3: Web3, query: Query, first: int, last: int, span: LogRange) -> S
         ["0x" + topic.hex() for topic in wanted],
         *(None if word is None else "0x" + word.to_bytes(32, "big").hex() for word in query.words),
     ]
-    where = {"address": query.contract.address, "topics": topics, "fromBlock": first, "toBlock": last}
+    where = {
+        "address": query.contract.address,
+        "topics": topics,
+        "fromBlock": hex(first),
+        "toBlock": hex(last),
+    }
     endpoint = endpoints.asked
     try:
-        with guarded("eth_getLogs"):
-            found: Sequence[Any] = web3.eth.get_logs(where)  # type: ignore[arg-type]
+        with guarded(LOGS):
+            # NOTE: web3's own get_logs walks through each value of each log several times.
+            found = _logs_in(endpoints.make_request(LOGS, [where]))
     except RpcRefused as error:
         # NOTE: a range with many logs says nothing about the others.
         if not is_about_results(str(error)):
@@ -153,34 +161,64 @@ def _asked(web3: Web3, query: Query, first: int, last: int, span: LogRange) -> S
     return found
 
 
+def _logs_in(answer: RPCResponse) -> list[Any]:
+    """Return the logs in an answer. Raises Web3RPCError for any error, also one that names a revert, and TypeError."""
+    error: Any = answer.get("error")
+    if error is not None:
+        raise Web3RPCError(repr(error))
+    found: Any = answer["result"]
+    if not isinstance(found, list):
+        raise TypeError(f"{type(found).__name__} instead of a list")
+    return found
+
+
 def _checked(query: Query, raw_logs: Sequence[Any], first: int, last: int) -> list[Event]:
     """Return the events of some logs, in order. Raises RpcCorrupt if one was not asked for, or two have one place."""
     words = [None if word is None else word.to_bytes(32, "big") for word in query.words]
-    with guarded("eth_getLogs"):
+    with guarded(LOGS):
         known = event_coders(query.contract)
-        events = [_decode(query.contract, known, words, raw, first, last) for raw in raw_logs]
+        events = [_decode(query.contract, known, words, _read(log), first, last) for log in raw_logs]
         placed = {(event.block, event.index): event for event in events}
         if len(placed) != len(events):
             raise RpcCorrupt("eth_getLogs gave two logs at one place")
     return [placed[place] for place in sorted(placed)]
 
 
+def _read(log: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a log of an answer with bytes and numbers in place of their digits. Raises the errors of `guarded`."""
+    return {
+        **log,
+        **{name: _bytes_of(log[name]) for name in _BYTES},
+        "topics": [_bytes_of(topic) for topic in log["topics"]],
+        **{name: _number_of(log[name]) for name in _NUMBERS},
+    }
+
+
+def _bytes_of(digits: str | None) -> bytes:
+    return b"" if digits is None else unhexlify(digits.removeprefix("0x"))
+
+
+def _number_of(digits: str | int | None) -> int | None:
+    return int(digits, 16) if isinstance(digits, str) else digits
+
+
 def _decode(
     contract: Contract,
     known: Mapping[bytes, EventCoder],
     words: list[bytes | None],
-    raw: Any,
+    raw: Mapping[str, Any],
     start: int,
     end: int,
 ) -> Event:
-    topics = [bytes(topic) for topic in raw["topics"]]
+    topics: list[bytes] = raw["topics"]
     matches = len(topics) > len(words) and all(
         word is None or word == topic for word, topic in zip(words, topics[1:], strict=False)
     )
-    if str(raw["address"]).lower() != str(contract.address).lower() or not matches or topics[0] not in known:
+    matches = matches and topics[0] in known and all(len(topic) == 32 for topic in topics)
+    if str(raw["address"]).lower() != str(contract.address).lower() or not matches:
         raise RpcCorrupt("eth_getLogs gave a log that was not asked for")
     block, index = raw["blockNumber"], raw["logIndex"]
-    if any(len(bytes(raw[name] or b"")) != 32 for name in _HASHES):
+    if any(len(raw[name]) != 32 for name in _HASHES):
         raise RpcCorrupt("eth_getLogs gave a log without the hash of its block or transaction")
     if (
         type(block) is not int
@@ -190,31 +228,28 @@ def _decode(
         or raw.get("removed")
     ):
         raise RpcCorrupt(f"eth_getLogs gave a log of block {block}; asked for {start} to {end}")
-    return _event(known[topics[0]], topics, raw)
+    return _event(known[topics[0]], raw)
 
 
-def _event(coder: EventCoder, topics: Sequence[bytes], raw: Any) -> Event:
-    args = coder.args(topics, bytes(raw["data"]))
-    return Event(coder.name, args, raw["blockNumber"], bytes(raw["transactionHash"]), raw["logIndex"], raw)
+def _event(coder: EventCoder, raw: Mapping[str, Any]) -> Event:
+    args = coder.args(raw["topics"], raw["data"])
+    return Event(coder.name, args, raw["blockNumber"], raw["transactionHash"], raw["logIndex"], raw)
 
 
 def packed(event: Event) -> str:
     """Return an event's log as text."""
-    return str(Web3.to_json(event.raw))
+    return json.dumps(event.raw, default=lambda value: "0x" + value.hex())
 
 
 def unpacked(contract: Contract, text: str) -> Event:
     """Return the event of a log that was `packed`."""
-    found = json.loads(text)
-    raw: dict[str, Any] = {
-        name: HexBytes(value) if name in _BYTES else value for name, value in found.items()
-    }
-    raw["topics"] = topics = [HexBytes(topic) for topic in found["topics"]]
-    return _event(event_coders(contract)[bytes(topics[0])], topics, AttributeDict(raw))
+    raw = _read(json.loads(text))
+    return _event(event_coders(contract)[raw["topics"][0]], raw)
 
 
 _HASHES = "transactionHash", "blockHash"
 _BYTES = {"data", *_HASHES}
+_NUMBERS = "blockNumber", "logIndex"
 
 
 @dataclass(frozen=True, slots=True)

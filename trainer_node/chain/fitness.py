@@ -15,6 +15,7 @@ import structlog
 from web3 import Web3
 from web3.types import RPCEndpoint
 
+from referee_py.gas_schedule import LIKE, Schedule, schedule_like
 from referee_py.program.playable import MAX_GAS
 
 from ..errors import Reverted, RpcCorrupt, RpcRefused, RpcUnavailable, UnfitChain
@@ -26,7 +27,7 @@ from .endpoints import endpoints_of
 from .fees import GWEI
 from .majority import agreed, answers, most_of
 from .opcodes import Needs, told
-from .probe import Executed, execute, gives_gas
+from .probe import Executed, execute, gives_gas, word_price
 from .tags import STALLED
 from .view import FINALITY_S, ChainRule
 
@@ -38,7 +39,9 @@ SKEW_S = 15
 """Seconds that this machine's clock may differ from the chain's, as far as blocks show it."""
 OLD_BLOCKS = 20
 """Blocks that the newest block may be late by before the endpoint counts as behind."""
-NEEDED = frozenset(("opcodes", "code size", "transaction gas", "block gas", "base fee", "block time"))
+NEEDED = frozenset(
+    ("opcodes", "code size", "transaction gas", "block gas", "base fee", "block time", "gas schedule")
+)
 _BLOCK = RPCEndpoint("eth_getBlockByNumber")
 
 _log = structlog.get_logger(__name__)
@@ -53,9 +56,14 @@ class _Look:
 
 
 def check_chain(
-    web3: Web3, needs: Needs, rule: ChainRule, clock: Callable[[], float] = time.time
+    web3: Web3,
+    needs: Needs,
+    rule: ChainRule,
+    stated: Schedule | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> Iterator[Finding]:
-    """Yield the findings about a chain. ``clock`` gives unix seconds.
+    """Yield the findings about a chain. ``stated``: the schedule by which the deployment's prices count, if there is
+    one; ``clock`` gives unix seconds.
 
     Raises RpcUnavailable if no endpoint answers, RpcCorrupt if their answers make no sense.
     """
@@ -73,11 +81,26 @@ def check_chain(
     given = agreed(endpoints, lambda: gives_gas(web3, TRANSACTION_GAS))
     yield _transaction_gas(given)
     yield _block_gas(look.gas_limit)
+    yield _gas_schedule(charged(web3), stated)
     yield _base_fee(look)
     yield _finality(web3, look.head, rule)
     yield _block_number(look)
     yield _block_time(look, clock())
     yield check_clock(clock() - look.head.timestamp, rule)
+
+
+def charged(web3: Web3) -> int | None:
+    """Return what most endpoints say that a new word of storage costs, in units of gas: as a schedule has it, if it is
+    like one, else in thousands; None if they do not estimate it. Raises RpcUnavailable or RpcCorrupt."""
+
+    def asked() -> int | None:
+        price = word_price(web3)
+        if price is None:
+            return None
+        like = schedule_like(price)
+        return like.new if like is not None else max(1, round(price / 1000)) * 1000
+
+    return agreed(endpoints_of(web3), asked)
 
 
 def logged(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -89,9 +112,9 @@ def logged(findings: Iterable[Finding]) -> Iterator[Finding]:
         yield finding
 
 
-def require_fit(web3: Web3, needs: Needs, rule: ChainRule) -> None:
+def require_fit(web3: Web3, needs: Needs, rule: ChainRule, stated: Schedule | None = None) -> None:
     """Raise UnfitChain, with all that the chain lacks and the remedies, if a check fails; else as `check_chain`."""
-    failed = [str(one) for one in logged(check_chain(web3, needs, rule)) if one.state is State.FAIL]
+    failed = [str(one) for one in logged(check_chain(web3, needs, rule, stated)) if one.state is State.FAIL]
     if failed:
         raise UnfitChain("; ".join(failed))
 
@@ -163,6 +186,34 @@ def _block_gas(limit: int) -> Finding:
     if limit >= TRANSACTION_GAS:
         return Finding("block gas", State.OK, text)
     return Finding("block gas", State.FAIL, text, "choose another chain")
+
+
+def _gas_schedule(price: int | None, stated: Schedule | None) -> Finding:
+    """Compare what the chain charges with the schedule that the deployment's stakes count by."""
+    name = "gas schedule"
+    if price is None:
+        text = "what a new word of storage costs cannot be asked: the endpoint does not estimate it"
+        return Finding(name, State.WARN, text, "ask another endpoint")
+    like = schedule_like(price)
+    known = like.name if like else "no schedule"
+    charges = f"the chain charges {price:,} gas for a new word of storage, as {known} does"
+    if stated is None:
+        remedy = "" if like else "this build does not know what disputes cost there: look for a newer one"
+        return Finding(name, State.OK if like else State.WARN, charges, remedy)
+    says = f"{charges}; the deployment counts by {stated.name}"
+    if stated is like:
+        return Finding(name, State.OK, says)
+    if price > stated.new * LIKE:
+        text = (
+            f"{says}, so its stakes and bonds no longer pay for the disputes that they are meant to pay for"
+        )
+        remedy = "stake nothing new in it; jobs that run are played to their end"
+        if like:
+            remedy += f"; deploy again with `assay deploy --schedule {like.name}`"
+        return Finding(name, State.FAIL, text, remedy)
+    text = f"{says}, so stakes and bonds are larger than disputes ask for"
+    remedy = "nothing is at risk; before a fork that makes storage dearer that is intended"
+    return Finding(name, State.WARN, text, remedy)
 
 
 def _base_fee(look: _Look) -> Finding:

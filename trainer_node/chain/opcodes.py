@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 PUSH1, PUSH32 = 0x60, 0x7F
 INVALID = 0xFE
@@ -78,6 +79,7 @@ TRIALS = {
 """By opcode: trials of all that the compiler may use and Homestead does not have."""
 
 
+@lru_cache(maxsize=128)  # NOTE: the nodes of one process have the same contracts
 def opcodes_of(code: bytes) -> frozenset[int]:
     """Return the opcodes in code, up to the data that may follow it."""
     found, at = set(), 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import structlog
 from eth_account.signers.base import BaseAccount
 from eth_utils.address import to_checksum_address
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 from web3.contract import Contract
 
 from referee_py.errors import InvalidInput
@@ -19,7 +20,7 @@ from referee_py.program.playable import fitting
 from ..errors import ChainError
 from ..observe.metrics import Metrics
 from ..storage.database import Database
-from ..storage.tables import Attempt, Transaction
+from ..storage.tables import Attempt, Progress, Transaction
 
 _log = structlog.get_logger(__name__)
 
@@ -35,13 +36,15 @@ class Value(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Call:
     """A transaction to send. ``action``: its name in logs and metrics; ``to``: None creates a contract; ``value``: wei;
-    ``least``: wei that are enough if the account does not have ``value``."""
+    ``least``: wei that are enough if the account does not have ``value``; ``until``: the last second, by the time of
+    blocks and not of the contracts (which stops), in which it is wanted: what is not mined by then is taken back."""
 
     action: str
     to: str | None
     data: bytes
     value: int = 0
     least: int | None = None
+    until: int | None = None
 
     @property
     def enough(self) -> int:
@@ -96,7 +99,8 @@ class Receipt:
 
 
 class Outbox:
-    """The transactions of one account. INVARIANT: the nonces of open ones are distinct."""
+    """The transactions of one account. INVARIANT: the nonces of open ones are distinct, but for an empty one in the
+    place of another."""
 
     def __init__(self, account: BaseAccount, database: Database, chain_id: int, metrics: Metrics) -> None:
         self._account = account
@@ -164,6 +168,10 @@ class Outbox:
             else:
                 row.attempts.append(attempt)
                 session.add(row)
+            # SAFETY: in one write, or a transaction that was signed before a crash would be wanted for ever.
+            if call.until is not None:
+                kept = attempt if before is None else before.attempts[0]
+                session.merge(Progress(name=_until_key(kept), value=json.dumps(call.until)))
         return row if before is None else self.row(before.id)
 
     def bump(self, row: Transaction, max_fee: int, priority_fee: int) -> Transaction:
@@ -174,6 +182,11 @@ class Outbox:
             session.add(attempt)
         return self.row(row.id)
 
+    def until(self, row: Transaction) -> int | None:
+        """Return the last second, by the time of blocks, in which an open transaction is wanted; None: always."""
+        until = self._database.get(_until_key(row.attempts[0]))
+        return None if until is None else int(until)
+
     def finish(self, row: Transaction, status: str, receipt: Receipt | None = None) -> None:
         """Store the outcome of a transaction, once."""
         with self._database.session() as session:
@@ -183,6 +196,7 @@ class Outbox:
             kept.status = status
             if receipt is not None:
                 kept.block, kept.gas_used, kept.gas_price = receipt.block, receipt.gas_used, receipt.gas_price
+            session.execute(delete(Progress).where(Progress.name == _until_key(kept.attempts[0])))
         self._metrics.add("transactions", status)
         seen: dict[str, Any] = {}
         if receipt is not None:
@@ -206,3 +220,9 @@ class Outbox:
         signed = self._account.sign_transaction(fields)
         raw, digest = bytes(signed.raw_transaction), bytes(signed.hash)
         return Attempt(hash=digest, raw=raw, max_fee=max_fee, priority_fee=priority_fee)
+
+
+def _until_key(attempt: Attempt) -> str:
+    """Return the name under which the last second of a transaction is kept, by the hash of its first attempt: SQLite
+    gives numbers of rows again."""
+    return f"transaction {attempt.hash.hex()}: wanted until"

@@ -3,7 +3,8 @@
 One eth_call without a recipient: its code creates a contract for each opcode (:mod:`.opcodes`), calls it, and returns
 whether the call went well and with which word; so an opcode that the chain lacks is an answer and no error of the
 endpoint. Behind these it returns what the contracts see of the block, and whether code as long as ours can be created.
-How much gas a transaction may take is asked by estimates of code that reverts if it has less.
+How much gas a transaction may take is asked by estimates of code that reverts if it has less, and what a new word of
+storage costs by estimates of code that writes one and of code that writes more.
 
     words      NUMBER, TIMESTAMP, GASLIMIT, CHAINID, address of the long contract, then (success, word) of each opcode
 """
@@ -25,6 +26,8 @@ TRIAL_GAS = 200_000
 """Gas that a trial gets: an opcode that does not exist takes all of it."""
 CONTROL_GAS = 100_000
 """Gas that any chain gives a transaction: an endpoint that refuses this estimate estimates nothing of this kind."""
+WORDS = 8
+"""Words that are written to find what one costs: an endpoint's estimate may be some percent too high."""
 _SCRATCH, _WORD = 0x2000, 32
 """Place in memory of the words that are returned, behind the code of each contract."""
 _SEEN = 5
@@ -75,6 +78,17 @@ def gives_gas(web3: Web3, gas: int) -> bool | None:
     if _estimates(web3, gas):
         return True
     return False if _estimates(web3, CONTROL_GAS) else None
+
+
+def word_price(web3: Web3) -> int | None:
+    """Return the gas of a new word of storage; None if the endpoint does not estimate such code.
+
+    Raises RpcUnavailable or RpcCorrupt.
+    """
+    one, more = (_estimate(web3, _writes(count)) for count in (1, WORDS))
+    if one is None or more is None or more <= one:
+        return None
+    return (more - one) // (WORDS - 1)
 
 
 def assembled(opcodes: Sequence[int], code_bytes: int) -> bytes:
@@ -149,12 +163,24 @@ def _words(answer: bytes, count: int) -> list[int]:
     return [int.from_bytes(answer[at : at + _WORD]) for at in range(0, len(answer), _WORD)]
 
 
+def _writes(count: int) -> bytes:
+    """Return code that writes this many new words. NOTE: it is as long for every count, with as many bytes of zero."""
+    # For each word: PUSH1 1, PUSH1 place, SSTORE. Then STOP, and what is never executed.
+    written = b"".join(bytes([0x60, 1, 0x60, place, 0x55]) for place in range(1, count + 1))
+    return written + b"\x00" + b"\x5b" * (5 * (WORDS - count))
+
+
 def _estimates(web3: Web3, gas: int) -> bool:
     # PUSH4 gas, GAS, LT, PUSH1 11, JUMPI, STOP, JUMPDEST, PUSH1 0, PUSH1 0, REVERT
     program = b"\x63" + gas.to_bytes(4) + bytes.fromhex("5a10600b57005b60006000fd")
+    estimate = _estimate(web3, program)
+    return estimate is not None and estimate >= gas
+
+
+def _estimate(web3: Web3, program: bytes) -> int | None:
     request: TxParams = {"data": HexBytes(program)}
     try:
         with guarded("an estimate that tries the chain"):
-            return int(web3.eth.estimate_gas(request)) >= gas
+            return int(web3.eth.estimate_gas(request))
     except (Reverted, RpcRefused):
-        return False
+        return None

@@ -29,7 +29,7 @@ from .events import MAX_EVENTS, Event, Query, newest_events, read_events
 from .notes import CALL, Notes
 from .rpc import guarded
 
-Info = TypeVar("Info", MatchInfo, HearingInfo, TrialInfo)
+Info = TypeVar("Info", JobView, MatchInfo, HearingInfo, TrialInfo)
 
 
 class Reader:

@@ -21,13 +21,13 @@ from referee_py.panel.state import Move as HearingMove
 from referee_py.trial import Stage, TrialState
 from referee_py.walk.dispute import Dispute, dispute_hash
 
-from .client import Snapshot
 from .codec.base import calls_in
 from .codec.hearing import hearing_move, hearing_terms
 from .codec.job import JobView
 from .codec.match import MatchInfo, match_move
 from .codec.trial import trial_move
 from .rpc import guarded
+from .snapshot import Snapshot
 
 
 @dataclass(frozen=True)

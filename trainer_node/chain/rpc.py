@@ -6,9 +6,11 @@ NOTE: web3's own provider reads answers of any length, follows redirects and ret
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 import secrets
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -50,11 +52,19 @@ MAX_BYTES = {
 SAFETY: a number of 32 MB would take a gigabyte while it is parsed. But a stranger's transaction may be as long as a
 block allows, and must be read."""
 LOGS = "eth_getLogs"
+MAX_QUOTED = 80
+"""Characters of an answer that is none, as they are told."""
 CONTENT_TOO_LARGE, GATEWAY_TIMEOUT = 413, 504
 """HTTP statuses of some endpoints for a request with too long an answer."""
 
 Decoder = Callable[[bytes], tuple[str, dict[str, Any]]]
 """Returns name and arguments of the error in revert data."""
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    """Return what checks certificates. NOTE: reading the authorities takes 17 ms for each client."""
+    return httpx.create_ssl_context()
 
 
 def show_endpoint(url: str) -> str:
@@ -84,7 +94,7 @@ class BoundedProvider(JSONBaseProvider):
     def _new_client(self) -> httpx.Client:
         # SAFETY: an endpoint could fill memory with cookies, and have every request longer than the one before.
         none = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-        return httpx.Client(timeout=self._timeout_s, follow_redirects=False, cookies=none)
+        return httpx.Client(timeout=self._timeout_s, follow_redirects=False, cookies=none, verify=_tls())
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
         """Send one request. Raises RpcUnavailable or RpcCorrupt; an error from the endpoint is part of the answer."""
@@ -182,7 +192,9 @@ def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
         # SAFETY: this parser limits nesting; json.loads overflows the C stack on an answer of nothing but brackets.
         parsed = from_json(answer)
     except ValueError as error:
-        raise RpcCorrupt(f"{method}: the answer is not JSON: {error}") from error
+        words = _words(answer[: 20 * MAX_WORDS].decode(errors="replace"))[:MAX_QUOTED]
+        told = f"is not JSON, but {words!r}" if words else "is empty"
+        raise RpcCorrupt(f"{method}: the answer {told}") from error
     # NOTE: in Python, False is 0.
     if not isinstance(parsed, dict) or type(parsed.get("id")) is not int or parsed["id"] != number:
         raise RpcCorrupt(f"{method}: the answer is not to this request")

@@ -2,7 +2,8 @@
 
                                       ┌──── replace: fee too low for replace_after_s ────┐
     simulate ─> outbox (signed) ─> sent ──────────────────────────────────────────────> mined | failed
-        └ Reverted                    └──── rebroadcast: the node forgot it ────────────> lost (nonce used elsewhere)
+        └ Reverted                    ├──── rebroadcast: the node forgot it ────────────> lost (nonce used elsewhere)
+                                      └──── not wanted any more: an empty one instead ──> lost
 
 SAFETY: a transaction is on disk before it is sent. A daemon that dies in between finds it again (`recover`) and sends
 the same bytes: no action is done twice, and no nonce is skipped.
@@ -34,7 +35,8 @@ from ..errors import (
 from ..observe.metrics import Metrics
 from ..storage.database import Database
 from ..storage.tables import Attempt, Transaction
-from .account import LEAST_GAS, AccountReader
+from .account import AccountReader
+from .empty_transactions import EmptyTransactions
 from .endpoints import endpoints_of
 from .fees import FeeRule, Offered, short_of
 from .late_receipts import LateReceipts
@@ -48,8 +50,6 @@ _STOP_GRACE_S = 5.0
 _UNDERPRICED_S = 5.0
 """Seconds after which a transaction is replaced that the endpoint has forgotten and refuses for its low fee."""
 _NONCE_TRIES = 4
-_MAX_GAP = 64
-"""Missing nonces before one of ours that are filled; with more it is given up."""
 
 _log = structlog.get_logger(__name__)
 
@@ -94,6 +94,7 @@ class TransactionManager:
         self._used = -1
         """Highest nonce of a transaction of ours that was lost."""
         self._receipts = LateReceipts(self._reader, clock)
+        self._empties = EmptyTransactions(self._outbox, self._reader, self._fees, self._broadcast)
 
     # ------------------------------------------------------------------ actions
 
@@ -147,7 +148,7 @@ class TransactionManager:
                 if receipt is not None:
                     return receipt
                 for other in self._outbox.open_rows():
-                    if other.nonce < row.nonce:
+                    if other.nonce <= row.nonce and other.id != row.id:
                         self._advance_quietly(other)
             except RpcUnavailable as error:
                 if self._clock() >= deadline:
@@ -199,6 +200,13 @@ class TransactionManager:
         """Return how many transactions of the account the endpoints know, those that wait included."""
         return self._reader.nonce("pending")
 
+    def lacks_sent(self) -> bool:
+        """Return whether the account has sent what the outbox does not know: of a database that was lost or restored,
+        or of another program."""
+        ours = max([self._outbox.last_mined(), *(row.nonce for row in self._outbox.open_rows())])
+        counts = self._reader.nonces("latest")
+        return counts[-2 if len(counts) > 2 else -1] > ours + 1  # NOTE: of three, one alone is not believed
+
     def free(self, balance: int | None = None) -> int:
         """Return the wei of the account (or of a balance) that no open transaction may take. Raises RpcUnavailable and
         RpcCorrupt."""
@@ -233,7 +241,7 @@ class TransactionManager:
             least = self._used + 1  # NOTE: most may lag behind a transaction that was lost
         reached = [nonce for nonce in nonces if nonce >= least]
         agreed = low(reached) if 2 * len(reached) >= len(nonces) else least
-        ours = self._outbox.last_mined() + 1 + len(self._outbox.open_rows())
+        ours = self._outbox.last_mined() + 1 + len({row.nonce for row in self._outbox.open_rows()})
         if first and ours and self._several and len(nonces) == 1:
             agreed = min(agreed, max(ours, least))
         return self._outbox.next_nonce(agreed)
@@ -305,7 +313,11 @@ class TransactionManager:
             if row.status == "lost":
                 raise self._lost(row)
             if used:
-                self._missed(row)
+                if not self._empties.is_beside(row):
+                    self._missed(row)
+                return None
+            if self._empties.is_late(row):
+                self._empties.send_instead(row)
                 return None
             if row.id not in self._sent_at:
                 self._broadcast(row)  # from an earlier process: its time until the fee is raised starts again
@@ -316,34 +328,9 @@ class TransactionManager:
                 refusal = self._broadcast(row) or ""
                 due = waited >= _UNDERPRICED_S and "underpriced" in refusal.lower()
             if due:
-                self._fill_gap(row)
+                self._empties.fill_gap(row)
                 self._replace(row)
             return None
-
-    def _fill_gap(self, row: Transaction) -> None:
-        """Send empty transactions with the nonces before this one that nobody has, or give it up if they are too many:
-        an endpoint that was alone has reported a nonce that was too high, and it would never be mined."""
-        # SAFETY: both counts, because an answer that is too low once must not give up what others will mine.
-        reached = max(self._reader.nonce("pending"), self._reader.nonce("latest"))
-        ours = {one.nonce for one in self._outbox.open_rows()}
-        if reached <= self._outbox.last_mined():
-            return  # the endpoints are behind, or a reorganisation is: the act that it took back is done again
-        if row.nonce - reached > _MAX_GAP + len(ours):
-            self._outbox.finish(row, "lost")
-            raise TransactionLost(
-                f"{row.action} has nonce {row.nonce}, but the account has come to {reached}: it would not be mined"
-            )
-        missing = [nonce for nonce in range(reached, row.nonce) if nonce not in ours]
-        offered = self._fees.first(self._reader.base_fee(), LEAST_GAS, self.balance()) if missing else None
-        if offered is None:
-            return
-        for nonce in missing:
-            call = Call("fill a gap", self.address, b"", 0)
-            try:
-                self._broadcast(self._outbox.add(call, nonce, LEAST_GAS, *offered))
-            except SignerUnavailable as error:
-                _log.warning("transaction.not_signed", action=call.action, nonce=nonce, reason=str(error))
-                return
 
     def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
         if self._confirmations and self._reader.head() - receipt.block < self._confirmations:
@@ -361,10 +348,15 @@ class TransactionManager:
         if self._receipts.may_come(row):
             return
         self._used = max(self._used, row.nonce)
+        lost = self._lost(row)
         self._outbox.finish(row, "lost")
-        raise self._lost(row)
+        raise lost
 
     def _lost(self, row: Transaction) -> TransactionLost:
+        if self._empties.is_late(row):
+            return TransactionLost(
+                f"{row.action} (nonce {row.nonce}) was not mined as long as it was wanted, and is taken back"
+            )
         return TransactionLost(
             f"nonce {row.nonce} of {self.address} was used by a transaction that is not {row.action}; "
             "make sure that no other program uses this key"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -26,9 +27,14 @@ def main() -> None:
     except (AssayError, OSError) as error:
         if debug:
             raise
-        name = "" if isinstance(error, AssayError) else f"{type(error).__name__}: "
+        if isinstance(error, AssayError):
+            told = str(error) + (error.advice and f"; {error.advice}")
+        else:
+            told = f"{type(error).__name__}: {error}"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                told += "; make room, or name a place on another disk"
         # SAFETY: names of files of others are in it; an escape sequence must not reach the terminal.
-        text = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in name + str(error))
+        text = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in told)
         Console(stderr=True, soft_wrap=True, highlight=False).print(f"[red]error:[/red] {escape(text)}")
         sys.exit(2)
     except Exception:

@@ -28,6 +28,8 @@ COMMANDS = {
         "trainer_node.cli.clocks:app", "The clocks of the contracts, which a guardian can stop."
     ),
     "program": Command("trainer_node.cli.program:app", "Programs: training steps as operator graphs."),
+    "run": Command("trainer_node.cli.run:app", "Runs: compare two of them, and certify one."),
+    "worker": Command("trainer_node.cli.worker:app", "Processes of a run on many."),
     "calibrate": Command(
         "trainer_node.cli.calibrate:calibrate_command", "Compare evaluators of rounded-f64."
     ),

@@ -42,13 +42,13 @@ class Engine(StrEnum):
 DIFFERS, UNCHECKED = 1, 4
 """Exit codes: an interval differs; none does, and some could not be checked."""
 
-_CHECK_HELP = "Check a published run, with or without a chain: assay audit RUN, or assay audit check RUN."
+_CHECK_HELP = "Check a published run, with or without a chain: `assay audit RUN`, or `assay audit check RUN`."
 
 
-_OWN = {
+OWN = {
     **{name: CHAIN[name] for name in ("config", "rpc_url", "chain_id", "deployment", "releases", "release")},
     "keystore": flag(
-        Path, "--keystore", "Sign receipts with this encrypted key of assay key new.", "Receipts"
+        Path, "--keystore", "Sign what is written with this encrypted key of `assay key new`.", "Receipts"
     ),
     "password_file": flag(
         Path, "--password-file", "File with the keystore's password; or set ASSAY_PASSWORD.", "Receipts"
@@ -57,7 +57,7 @@ _OWN = {
 
 
 @dataclass(frozen=True)
-class _Own:
+class Own:
     """The flags about a key and a chain. NOTE: settings are read only where they are needed: an audit needs none."""
 
     flags: dict[str, Any]
@@ -79,9 +79,9 @@ class _Own:
         return load_account(self.settings)
 
 
-@with_flags("own", _OWN, lambda **flags: _Own(flags))
+@with_flags("own", OWN, lambda **flags: Own(flags))
 def _check(
-    own: _Own,
+    own: Own,
     run: Annotated[
         str | None, typer.Argument(help="A published run: a folder, or an address (http, https, s3).")
     ] = None,

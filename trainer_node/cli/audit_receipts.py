@@ -25,7 +25,7 @@ REFUSED, DIFFERS = 1, 1
 PROVES = (
     "A receipt proves that the owner of its key says that a replay of this interval, from the checkpoint before it, "
     "had this result. It does not prove that he has replayed anything, that he is somebody else than the trainer or "
-    "another auditor, when it was signed, or anything about other intervals. To replay it: assay audit RUN."
+    "another auditor, when it was signed, or anything about other intervals. To replay it: `assay audit RUN`."
 )
 _SHOWN = 20
 
@@ -51,7 +51,7 @@ def verify(
     wanted = hash_of(root)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as cache:
-        published = _open(run, Path(cache), wanted) if run is not None else None
+        published = open_run(run, Path(cache), wanted) if run is not None else None
         for path in files_in(receipts):
             try:
                 receipt = Signed.read(path).receipt
@@ -84,7 +84,7 @@ def coverage(
     receipts: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A folder of receipts, or one; may be repeated. Those of assay audit RUN if not given."
+            help="A folder of receipts, or one; may be repeated. Those of `assay audit RUN` if not given."
         ),
     ] = None,
     auditors: Annotated[
@@ -99,10 +99,10 @@ def coverage(
     """
     from ..audit.coverage import files_in, merge
 
-    counted = None if auditors is None else frozenset(map(_address, auditors.split(",")))
+    counted = auditors_of(auditors)
     files = files_in(receipts or [folder_for(run) / "receipts"])
     with tempfile.TemporaryDirectory() as cache:
-        published = _open(run, Path(cache), hash_of(root))
+        published = open_run(run, Path(cache), hash_of(root))
         found = merge(published, files, counted)
     if as_json:
         typer.echo(json.dumps({"root": published.claim.root, **_row(found)}))
@@ -116,6 +116,11 @@ def coverage(
             out.print(line, soft_wrap=True, markup=False)
     if found.contradictions or found.different:
         raise typer.Exit(DIFFERS)
+
+
+def auditors_of(text: str | None) -> frozenset[str] | None:
+    """Return the addresses that a flag gives; None for all. Raises InvalidInput."""
+    return None if text is None else frozenset(map(_address, text.split(",")))
 
 
 def hash_of(root: str | None) -> bytes | None:
@@ -135,7 +140,8 @@ def folder_for(address: str) -> Path:
     return Path(f"audit-{name[:60]}")
 
 
-def _open(run: str, cache: Path, root: bytes | None) -> PublishedRun:
+def open_run(run: str, cache: Path, root: bytes | None) -> PublishedRun:
+    """Open a published run. Raises as `PublishedRun`."""
     from ..audit.address import Address
     from ..audit.published import PublishedRun
     from ..storage.store import Store
@@ -221,7 +227,7 @@ def _map(found: Coverage) -> list[str]:
     if len(found.refused) > _SHOWN:
         lines.append(f"refused: {len(found.refused) - _SHOWN} more files; --json has all")
     if found.strangers:
-        lines.append(f"not counted: receipts of {len(found.strangers)} other auditors")
+        lines.append(f"not counted: {len(found.left_out)} receipts of {len(found.strangers)} other auditors")
     lines.append(
         f"{found.agreed} of {found.count} intervals are found right by some auditor, and wrong by none"
     )
@@ -232,9 +238,12 @@ def _map(found: Coverage) -> list[str]:
     if len(spans) > 5 * _SHOWN:
         lines.append(f"  and {len(spans) - 5 * _SHOWN} more rows; --json has all")
     if found.contradictions or found.different:
-        lines.append("Look into these first: assay audit RUN --intervals N replays an interval here.")
+        lines.append("Look into these first: `assay audit RUN --intervals N` replays an interval here.")
     else:
-        lines.append("chance that a lie was missed, if the auditors drew at random and tell the truth:")
+        lines.append(
+            "chance that a lie was missed, if each interval could be checked, and the auditors drew at random and tell "
+            "the truth:"
+        )
         lines += [f"  {lies} wrong: {chance:.4g}" for lies, chance in found.chances()]
     lines.append(
         "Several keys may belong to one person, or to the trainer: count those you know with --auditors."

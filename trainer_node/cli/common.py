@@ -17,6 +17,7 @@ from rich.text import Text
 from referee_py.errors import InvalidInput
 
 from ..settings.extent import Mode
+from .completion import job_numbers
 from .flags import CommandFunction, flag, with_flags
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ _DAEMON: dict[str, Any] = {
     "finality": _option(
         str, "--finality", "confirmations, safe or finalized: the blocks whose state counts."
     ),
-    "threads": _option(int, "--threads", "Threads for the kernels; 0 takes all cores."),
+    "threads": _option(int, "--threads", "Threads for the kernels of each worker; 0 shares out all cores."),
+    "workers": _option(int, "--workers", "Processes of this machine that compute a run together."),
     "device": _option(str, "--device", "Where training runs: cpu or cuda."),
     "poll_s": _option(float, "--poll", "Seconds between two reads of the chain."),
 }
@@ -87,6 +89,16 @@ ACCOUNT = {**_CHAIN, **_KEY}
 SERVE = {**_CHAIN, **_SERVER}
 DAEMON = {**_CHAIN, **_KEY, **_SERVER, **_DAEMON}
 CHALLENGER = {**DAEMON, **_MODE}
+
+JobNumber = Annotated[
+    int,
+    typer.Argument(
+        help="Number of the job; `assay job list` shows them.",
+        min=1,
+        max=(1 << 64) - 1,
+        autocompletion=job_numbers,
+    ),
+]
 
 CourtOnlyOption = Annotated[
     bool,
@@ -219,9 +231,11 @@ def moment(instant: int) -> str:
     """Format an instant in local time: unix seconds, on the contracts' clocks if the contracts have set it."""
     from datetime import datetime
 
-    if not 0 < instant < 1 << 40:
+    try:
+        found = datetime.fromtimestamp(instant).astimezone()
+    except (ValueError, OverflowError, OSError):  # NOTE: a calendar ends with the year 9999
         return "-"
-    return datetime.fromtimestamp(instant).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return found.strftime("%Y-%m-%d %H:%M:%S") if instant > 0 else "-"
 
 
 def interactive() -> bool:

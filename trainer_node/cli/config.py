@@ -45,7 +45,8 @@ def _group() -> None:
 
 
 def _read(**flags: Any) -> Read:
-    from ..settings.settings import config_file, load_settings
+    from ..settings.config_file import config_file
+    from ..settings.settings import load_settings
 
     settings = load_settings(**flags)
     path, values = config_file(flags.get("config"))

@@ -1,4 +1,5 @@
-"""A command group with a default command: `assay audit RUN` is `assay audit check RUN`."""
+"""A command group with a default command: `assay audit RUN` is `assay audit check RUN`, and `assay explorer` alone is
+`assay explorer serve`, since a group that shows no help without words has a command that needs none."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ class DefaultCommand(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = {name for option in self.get_params(ctx) for name in option.opts}
-        if args and args[0] not in self.commands and args[0] not in own:
+        bare = not args and not self.no_args_is_help
+        if bare or (args and args[0] not in self.commands and args[0] not in own):
             args = [next(iter(self.commands)), *args]
         return super().parse_args(ctx, args)
 

@@ -14,6 +14,8 @@ from ..operate.deploy_defaults import DAY_S, NOBODY, PRICE_FACTOR
 from .common import ACCOUNT, ether, gas_price, out, sender, show_ether, with_settings
 
 if TYPE_CHECKING:
+    from referee_py.gas_schedule import Schedule
+
     from ..settings.settings import Settings
 
 
@@ -48,6 +50,13 @@ def deploy_command(
             help="Seconds that the clocks may stand still, summed over all pauses.", min=0, max=365 * DAY_S
         ),
     ] = 30 * DAY_S,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            help="Gas schedule by which stakes and bonds count, osaka or amsterdam; if not given, the one by which the "
+            "chain charges. Before a fork state the later one."
+        ),
+    ] = None,
     portable: Annotated[
         bool,
         typer.Option(
@@ -71,6 +80,7 @@ def deploy_command(
     from ..operate import standard_json
     from ..operate.deploy import (
         Parameters,
+        chosen_schedule,
         constructor_arguments,
         deploy,
         encoded,
@@ -81,12 +91,18 @@ def deploy_command(
 
     web3 = open_web3(settings)
     fee = gas_price(min_fee) if min_fee is not None else PRICE_FACTOR * chain_price(web3)
-    _derive(fee, "as stated" if min_fee is not None else f"{PRICE_FACTOR} times what the chain asks now")
+    counts_by = chosen_schedule(web3, schedule)
+    _derive(
+        fee,
+        "as stated" if min_fee is not None else f"{PRICE_FACTOR} times what the chain asks now",
+        counts_by,
+    )
     if not is_checksum_address(guardian):
         raise InvalidInput(f"the guardian {guardian!r} is not a checksummed address")
     if commit_age >= min_period:
         raise InvalidInput(f"--commit-age is {commit_age}, --min-period {min_period}; it must be less")
     parameters = Parameters(
+        schedule=counts_by,
         min_bond=ether(min_bond),
         leave_delay=leave_delay,
         min_fee=fee,
@@ -132,12 +148,13 @@ def deploy_command(
     )
 
 
-def _derive(fee: int, how: str) -> None:
+def _derive(fee: int, how: str, schedule: Schedule) -> None:
     """Print the least stake and its derivation."""
     from ..stake.min_stake import least_stake, worst_dispute, worst_gas
 
-    out.print("least stake: what one side may have to send in the worst dispute")
-    for line in worst_dispute():
+    out.print(f"least stake: what one side may have to send in the worst dispute, under {schedule.name}")
+    for line in worst_dispute(schedule):
         out.print(f"  {line.move:27} {line.times:3} x {line.gas:9,} gas", style="dim")
-    out.print(f"  {worst_gas():,} gas at {fee / 10**9:g} gwei ({how}); half of a lost stake is the winner's")
-    out.print(f"  so {show_ether(least_stake(fee))} at least; --min-fee sets another")
+    gas = worst_gas(schedule)
+    out.print(f"  {gas:,} gas at {fee / 10**9:g} gwei ({how}); half of a lost stake is the winner's")
+    out.print(f"  so {show_ether(least_stake(fee, schedule))} at least; --min-fee sets another")

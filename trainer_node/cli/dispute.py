@@ -14,12 +14,13 @@ from rich.tree import Tree
 from referee_py.errors import InvalidInput
 from referee_py.walk.sides import NOBODY, sides
 
-from ..ids import short, whole
-from .common import CHAIN, JsonOption, moment, out, reader, show_json, with_settings
+from ..ids import short, side_of, whole
+from .common import CHAIN, JobNumber, JsonOption, moment, out, reader, show_json, with_settings
 
 if TYPE_CHECKING:
     from ..chain import JobView, MatchInfo
-    from ..chain.client import Snapshot
+    from ..chain.snapshot import Snapshot
+    from ..client.parties import Parties
     from ..settings.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
@@ -31,7 +32,7 @@ _WHOLE = 10_000
 @with_settings(CHAIN)
 def show(
     settings: Settings,
-    job: Annotated[int, typer.Argument(help="Number of the job.", min=1, max=(1 << 64) - 1)],
+    job: JobNumber,
     match: Annotated[
         str | None, typer.Argument(help="Id of the match, or the beginning of it; all matches if not given.")
     ] = None,
@@ -110,12 +111,17 @@ def render(snapshot: Snapshot, job: JobView, match: MatchInfo) -> Tree:
     from referee_py.panel.state import HearingPhase
 
     from ..client.dispute_words import Words, told
+    from ..client.parties import Parties
 
-    tree = Tree(Text.assemble((f"match {short(match.id)}", "bold"), f" of job {job.id}"))
+    parties = Parties(job)
+    between = " against ".join(map(parties.name, match.terms.players))
+    tree = Tree(Text.assemble((f"match {short(match.id)}", "bold"), f" of job {job.id}: {between}"))
     for side, player in enumerate(match.terms.players):
         clock = match.state.clock[side]
-        tree.add(Text(f"side {side}: {player}, {clock} of {match.terms.clock} s left"))
-    hearing, words = snapshot.hearing(job, match.id), Words(match.terms.program, moment)
+        who = f"{side_of(side)}: {parties.name(player)}, {player}"
+        tree.add(Text(f"{who}, {clock} of {match.terms.clock} s left"))
+    hearing = snapshot.hearing(job, match.id)
+    words = Words(match.terms.program, moment, name=parties.name)
     branches = {"match": tree}
     for one in told(snapshot, match.id, hearing):
         text, of = words.of(one.event), f"trial {one.trial}" if one.trial else one.of
@@ -129,23 +135,29 @@ def render(snapshot: Snapshot, job: JobView, match: MatchInfo) -> Tree:
     if hearing is not None and hearing.state.phase is not HearingPhase.DONE:
         until = f" until {moment(hearing.state.until)}" if hearing.state.until else ""
         branches.get("hearing", tree).add(Text(f"{hearing.state.phase.name.lower()}{until}", style="yellow"))
-    tree.add(Text(_outcome(match), style="bold green" if match.state.phase is Phase.DONE else "yellow"))
+    tree.add(
+        Text(_outcome(match, parties), style="bold green" if match.state.phase is Phase.DONE else "yellow")
+    )
     return tree
 
 
-def _outcome(match: MatchInfo) -> str:
+def _outcome(match: MatchInfo, parties: Parties) -> str:
     from referee_py.game.state import Phase
+
+    from ..client.dispute_words import CASES
 
     state = match.state
     if state.phase is Phase.HEARING:
         return "hearing: the panel decides it"
     if state.phase is not Phase.DONE:
         return f"{state.phase.name.lower()}: the next move is due {moment(match.deadline)}"
-    reason = state.reason.name.lower().replace("_", " ")
+    case, what = CASES[state.reason]
     if state.losers == NOBODY:
-        return f"{reason}: nobody was shown wrong"
-    losers = " and ".join(match.terms.players[side] for side in sides(state.losers))
-    return f"{reason}: {losers} lost"
+        return f"decided, {case}: nobody was shown wrong"
+    losers = " and ".join(
+        f"{parties.name(match.terms.players[side])} ({side_of(side)})" for side in sides(state.losers)
+    )
+    return f"decided, {case}: {losers} lost, since {what}"
 
 
 def _named(number: int, text: str) -> bool:

@@ -18,6 +18,7 @@ from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import HuggingFaceOption, OptimizerStateOption, show_rows
 from .extensions import exporter
 from .follow import Follower
+from .worker import backends, serve_at
 
 if TYPE_CHECKING:
     from referee_py.execute import State
@@ -73,6 +74,18 @@ def run_command(
     hf: HuggingFaceOption = None,
     optimizer_state: OptimizerStateOption = False,
     threads: Annotated[int | None, typer.Option(help="Number of threads of a kernel.", min=1)] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            help="Processes of this machine that compute a step together; any number gives the same.", min=1
+        ),
+    ] = 1,
+    worker_timeout: Annotated[
+        float, typer.Option(help="With --workers: seconds that a worker may let the others wait.", min=1)
+    ] = 300.0,
+    worker_checks: Annotated[
+        int, typer.Option(help="With --workers: nodes of each committed step that are computed twice.", min=0)
+    ] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     evaluator: Annotated[
         str,
@@ -83,6 +96,8 @@ def run_command(
     ] = "torch",
 ) -> None:
     """Execute a bundle's program on this machine: show its metrics, and the root that an honest trainer claims.
+
+    With --workers, or started by torchrun, several processes compute each step: the bits are the same.
 
     Ctrl-C and SIGTERM end the run after the current step; with --out it can continue from there. Exit codes: 130 after
     Ctrl-C, 143 after SIGTERM, 3 after --stop-on-nan.
@@ -96,6 +111,8 @@ def run_command(
     from ..local.run_folder import KeepRule, open_run
     from ..local.session import Session
     from ..run.replay import Interrupted
+    from ..workers.launch import join, local_workers, under_torchrun
+    from ..workers.partition import checked_marks
 
     bundle = Bundle.read(job)
     bundle = bundle.with_mode(mode.over(bundle.terms.mode))
@@ -108,10 +125,21 @@ def run_command(
         )
     if out is not None and not root:
         raise InvalidInput("a run in a folder is committed; leave out --no-root, or --out")
-    if threads:
-        repops.set_num_threads(threads)
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
+    place = under_torchrun()
+    if place is not None and workers > 1:
+        raise InvalidInput(f"--workers {workers} under torchrun, which starts the workers; leave it out")
+    if workers > 1:
+        checked_marks(bundle.program, workers)
+    if threads is None and workers > 1:
+        threads = max(1, repops.get_num_threads() // workers)
+    if threads:
+        repops.set_num_threads(threads)
+    if place is not None and place.rank:
+        means = backends(terms.mode, device, evaluator)
+        serve_at(bundle, bundle.metrics, place, worker_timeout, means)
+        return
     # NOTE: a file that cannot be written is reported now, and not after hours of computing.
     if save is not None:
         _state_names(bundle, job)
@@ -137,7 +165,15 @@ def run_command(
                 out, terms, mode_words(terms.mode), resume=resume, keep_s=keep_every, keeps=keeps
             )
             folder = stack.enter_context(opened)
-        run = LocalRun(bundle, last, device, evaluator, root, folder)
+        channel = None
+        if place is not None and place.size > 1:
+            channel = stack.enter_context(contextlib.closing(join(place, worker_timeout)))
+        elif workers > 1:
+            told = ["--mode", str(terms.mode), "--device", device, "--evaluator", evaluator]
+            told += ["--threads", str(threads), "--timeout-s", str(worker_timeout)]
+            command = ["worker", "run", str(job), *told]
+            channel = stack.enter_context(local_workers(command, workers, worker_timeout))
+        run = LocalRun(bundle, last, device, evaluator, root, folder, channel, worker_checks)
         done = 0 if folder is None else folder.step
         session = Session(
             run, Follower(done, last, every), stop_on_nan, tensorboard, evaluation, evaluate_every
@@ -177,12 +213,12 @@ def _check_place(folder: Path) -> None:
 
 
 def _save(bundle: Bundle, state: State, path: Path, job: Path) -> Path:
-    """Write a state as a safetensors file, by the names of its slots; return the path. Raises InvalidInput."""
-    from safetensors.numpy import save_file
+    """Write a state as a safetensors file, by the names of its slots; return the path. Raises InvalidInput and
+    DiskFailed."""
+    from ..storage.tensor_file import save_tensors
 
     names = _state_names(bundle, job)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(dict(zip(names, state.arrays, strict=True)), path, {"program": bundle.terms.hash().hex()})
+    save_tensors(dict(zip(names, state.arrays, strict=True)), path, {"program": bundle.terms.hash().hex()})
     return path
 
 

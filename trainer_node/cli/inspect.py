@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _COUNT = 60
 _LARGEST = 8
+CHECKED_CHARS = 600
+"""Characters that are shown of what a bundle says of its comparison with PyTorch: what counts may be its end."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,11 @@ def summary(opened: Opened) -> dict[str, Any]:
     rows["opset"] = graph.opset
     if bundle is not None:
         rows["metrics"] = ", ".join(printable(name) for name in sorted(opened.names.metrics)) or "none"
-        rows |= {"checked": printable(str(checked))} if (checked := bundle.labels.get("checked")) else {}
+        rows |= (
+            {"checked": printable(str(checked), CHECKED_CHARS)}
+            if (checked := bundle.labels.get("checked"))
+            else {}
+        )
     return rows
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,16 +11,15 @@ from rich.table import Table
 from referee_py.errors import InvalidInput
 
 from ..ids import whole
-from . import watch
-from .arithmetic import ModeFlags, mode_words, with_mode
+from . import result, watch
+from .arithmetic import ModeFlags, with_mode
 from .common import (
     ACCOUNT,
     CHAIN,
     SERVE,
     CourtOnlyOption,
-    HuggingFaceOption,
+    JobNumber,
     JsonOption,
-    OptimizerStateOption,
     ether,
     gas_price,
     out,
@@ -32,7 +30,6 @@ from .common import (
     show_rows,
     with_settings,
 )
-from .extensions import exporter
 from .job_page import job_row, print_terms, standing, whole_row
 
 if TYPE_CHECKING:
@@ -45,9 +42,6 @@ app = typer.Typer(no_args_is_help=True)
 DEFAULT_STAKE = 10**17
 FEE_RANGE, MAX_FEE = 25, 2**40 - 1
 """Default high fee as a multiple of the low one; the largest fee, in wei, that the contract takes."""
-JobNumber = Annotated[
-    int, typer.Argument(help="Number of the job; `assay job list` shows them.", min=1, max=(1 << 64) - 1)
-]
 
 
 def _seconds(text: str) -> Any:
@@ -107,7 +101,12 @@ def post(
             "long as a run takes, if --watch must be of use."
         ),
     ] = 0,
-    reveal: Annotated[int, _seconds("Reveal phase, in seconds.")] = 600,
+    reveal: Annotated[
+        int | None,
+        _seconds(
+            "Reveal phase, in seconds; it ends when all have revealed. [default: 21600; 600 on a development chain]"
+        ),
+    ] = None,
     challenge: Annotated[
         int | None, _seconds("Challenge phase, in seconds. [default: a day; 3600 on a development chain]")
     ] = None,
@@ -134,8 +133,14 @@ def post(
     threshold: Annotated[
         int, typer.Option(help="Verifiers needed for a verdict; 0 is a majority.", min=0, max=255)
     ] = 0,
+    ether_price: Annotated[
+        str | None, typer.Option(help="Price of an ether, as 2500USD: costs are told in that currency, too.")
+    ] = None,
+    costs: Annotated[
+        bool, typer.Option("--costs", help="Say what it costs, and post nothing. Needs no key.")
+    ] = False,
 ) -> None:
-    """Post a job for a bundle: check it, put its artifacts into the store, escrow the reward.
+    """Post a job for a bundle: say what it costs, check it, put its artifacts into the store, escrow the reward.
 
     Serve the artifacts at --public-uri with `assay artifacts serve`. Without --mode the arithmetic is the bundle's. In
     rounded-f64 there is one slot.
@@ -144,9 +149,11 @@ def post(
 
     from ..client.default_nodes import Market, answers
     from ..client.posting import Offer, default_periods, post_job
+    from ..client.posting_costs import Price, costs_of, lines
     from ..local.bundle import Bundle
     from ..storage.store import Store
 
+    price = None if ether_price is None else Price.of(ether_price)
     client = reader(settings)
     content = Bundle.read(bundle)
     content = content.with_mode(mode.over(content.terms.mode))
@@ -181,7 +188,7 @@ def post(
         slots=slots,
         train_period=train,
         watch_period=watch_period,
-        reveal_period=reveal,
+        reveal_period=usual.reveal if reveal is None else reveal,
         challenge_period=usual.challenge if challenge is None else challenge,
         clock=usual.clock if clock is None else clock,
         verdict_period=usual.verdict if verdict is None else verdict,
@@ -202,6 +209,11 @@ def post(
                 f"{answer.most_s:.2g} s each at most (a larger --stake allows more)"
             )
             out.print(f"{who} {words}", soft_wrap=True)
+    tip = settings.fees.policy().priority_fee
+    for line in lines(costs_of(client, content, offer, uri, market, tip), price):
+        out.print(line, soft_wrap=True)
+    if costs:
+        return
     store = Store(settings.data_dir / "artifacts", max_bytes=settings.limits.artifact_bytes)
     with sender(settings) as transactions:
         number, receipt = post_job(client, transactions, store, content, offer, uri)
@@ -240,11 +252,14 @@ def list_jobs(
 @with_settings(CHAIN)
 def show(settings: Settings, job: JobNumber, as_json: JsonOption = False) -> None:
     """Show a job: its terms, phases, claims and matches."""
+    from ..client.parties import Parties
+
     snapshot = reader(settings).snapshot()
     found = snapshot.job(job)
     if as_json:
         show_json(whole_row(snapshot, found))
         return
+    parties = Parties(found)
     print_terms(found, snapshot.pool(found), snapshot.block.timestamp - snapshot.now)
     for claim in found.claims:
         group = found.groups[claim.group]
@@ -252,7 +267,7 @@ def show(settings: Settings, job: JobNumber, as_json: JsonOption = False) -> Non
         if found.accepted_root == group.root and not claim.lost and found.phase.ended:
             state = "accepted"
         rows: dict[str, object] = {
-            "owner": claim.owner,
+            "owner": f"{parties.name(claim.owner)}, {claim.owner}",
             "state": state,
             "root": group.root.hex(),
             "stake": show_ether(claim.stake),
@@ -261,7 +276,8 @@ def show(settings: Settings, job: JobNumber, as_json: JsonOption = False) -> Non
         show_rows(f"claim {claim.index}", rows)
     for match_id in snapshot.matches_of(job):
         match, hearing = snapshot.match(found, match_id), snapshot.hearing(found, match_id)
-        out.print(f"match {whole(match_id)}: {standing(match, hearing)}", soft_wrap=True)
+        between = " against ".join(map(parties.name, match.terms.players))
+        out.print(f"match {whole(match_id)}, {between}: {standing(match, hearing)}", soft_wrap=True)
 
 
 @app.command()
@@ -275,65 +291,6 @@ def finalize(settings: Settings, job: JobNumber) -> None:
         transactions.send(Call.of(client.contracts.jobs, "finalize", job))
     found = client.snapshot().job(job)
     out.print(f"job {job}: {found.phase.name.lower()} {found.accepted_root.hex()}", soft_wrap=True)
-
-
-@app.command()
-@with_settings(CHAIN)
-def result(
-    settings: Settings,
-    job: JobNumber,
-    file: Annotated[
-        Path | None, typer.Argument(help="Where to write the trained state, as safetensors.")
-    ] = None,
-    bundle: Annotated[
-        Path | None, typer.Option(help="The job's bundle: its labels name the tensors.")
-    ] = None,
-    hf: HuggingFaceOption = None,
-    optimizer_state: OptimizerStateOption = False,
-) -> None:
-    """Fetch the trained state of an accepted job, proven against the accepted root."""
-    from ..client.result import fetch_result, save_result
-    from ..local.bundle import Bundle
-    from ..local.provenance import accepted_result
-    from ..network.fetcher import Fetcher
-    from ..network.sources import Served
-    from ..run.package import load_program
-    from ..storage.store import Store
-
-    if file is None and hf is None:
-        raise InvalidInput("name a file for the state, or with --hf a folder for the model")
-    if hf is not None and bundle is None:
-        raise InvalidInput("--hf needs the job's --bundle: the chain does not know names and configuration")
-    client = reader(settings)
-    snapshot = client.snapshot()
-    found = snapshot.job(job)
-    limits = settings.limits
-    store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
-    fetcher = Fetcher(store, timeout_s=limits.fetch_timeout_s, min_rate=limits.fetch_rate)
-    content = None if bundle is None else Bundle.read(bundle)
-    if hf is not None and content is not None:
-        exporter().check_export(content, hf)
-    if content is None:
-        program = load_program(Served(fetcher, [found.uri]), found.program, found.program_file)
-        names = [f"slot.{number}" for number in range(len(program.slots))]
-    else:
-        found.program.check(content.program)
-        program, names = content.program, list(content.names.slots)
-    arrays = fetch_result(fetcher, found, program)
-    if file is not None:
-        save_result(arrays, names, file, found)
-        out.print(f"{file}  [dim]{len(names)} tensors of {found.accepted_root.hex()}[/dim]", soft_wrap=True)
-    if hf is not None and content is not None:
-        deployment = client.deployment
-        known = accepted_result(
-            *(mode_words(found.program.mode), found, deployment.chain_id, deployment.jobs),
-            matches=len(snapshot.matches_of(job)),
-            watchers=snapshot.pool(found).watchers,
-        )
-        written = exporter().export(
-            replace(content, terms=found.program), arrays, hf, known, optimizer_state=optimizer_state
-        )
-        out.print(f"{hf}  [dim]{', '.join(written)}[/dim]", soft_wrap=True)
 
 
 @app.command()
@@ -375,4 +332,6 @@ def _collections(client: ChainClient, number: int, account: str) -> list[Call]:
     return calls
 
 
+app.command("result")(result.result)
+app.command("certificate")(result.certificate)
 app.command("watch")(watch.watch)

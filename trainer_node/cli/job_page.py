@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..ids import short, whole
+from ..ids import short, side_of, whole
 from .arithmetic import mode_words
 from .common import moment, show_ether, show_rows
 
@@ -102,20 +102,37 @@ def whole_row(snapshot: Snapshot, job: JobView) -> dict[str, Any]:
     }
 
 
+_WALK = {
+    "NONE": "there is no such match",
+    "WALK": "both sides search for the first difference in a tree",
+    "REFINE": "both sides commit to the disputed steps more finely",
+    "OPEN": "both sides open their records of the disputed operator",
+    "HEARING": "the panel judges the disputed operator",
+}
+_HEARING = {
+    "VOTING": "verifiers judge its operator",
+    "RULED": "a verdict about its operator stands, unless somebody appeals",
+    "TRIAL": "the court judges its operator",
+    "DEFENCE": "the verdict about its operator is overruled, and its signers may stand by it",
+    "STAND": "a signer stands by the verdict before the court",
+}
+
+
 def standing(match: MatchInfo, hearing: HearingInfo | None) -> str:
-    """Say where a match stands: in a hearing, the hearing's phase; once it is over, also the reason."""
+    """Say where a match stands: what it waits for, or who lost, and why; and whether its hearing continues."""
     from referee_py.game.state import Phase
-    from referee_py.panel.state import HearingPhase
+    from referee_py.walk.sides import sides
+
+    from ..client.dispute_words import CASES
 
     phase = match.state.phase
-    if phase is Phase.HEARING and hearing is not None:
-        return f"hearing, {hearing.state.phase.name.lower()}"
-    words = phase.name.lower()
-    if phase is Phase.DONE:
-        words += f", {match.state.reason.name.lower().replace('_', ' ')}"
-        if hearing is not None and hearing.state.phase is not HearingPhase.DONE:
-            words += f"; its hearing continues: {hearing.state.phase.name.lower()}"
-    return words
+    heard = _HEARING.get(hearing.state.phase.name) if hearing is not None else None
+    if phase is not Phase.DONE:
+        return heard or _WALK[phase.name]
+    case, what = CASES[match.state.reason]
+    losers = " and ".join(map(side_of, sides(match.state.losers))) or "nobody"
+    words = f"decided, {case}: {losers} lost, since {what}"
+    return words if heard is None else f"{words}; its hearing continues: {heard}"
 
 
 def _judges(job: JobView) -> str:

@@ -16,7 +16,7 @@ from .common import out
 def publish(
     mode: ModeFlags,
     job: Annotated[Path, typer.Argument(help="The run's bundle.")],
-    run: Annotated[Path, typer.Argument(help="The folder that assay program run has written.")],
+    run: Annotated[Path, typer.Argument(help="The folder that `assay program run` has written.")],
     interval: Annotated[int, typer.Option(help="Publish the finer run trees of this interval.", min=1)],
     step: Annotated[
         int | None, typer.Option(help="Only those on the way to this step, and all its records.", min=1)

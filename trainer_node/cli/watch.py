@@ -11,20 +11,14 @@ import typer
 
 from ..local.metrics_file import json_number
 from ..observe.pace import left_words, rate_words
-from .common import CHAIN, moment, printable, reader, with_settings
+from .common import CHAIN, JobNumber, moment, printable, reader, with_settings
 
 if TYPE_CHECKING:
     from referee_py.program import SlotSource
 
-    from ..chain import JobView, Snapshot
+    from ..chain import JobView
     from ..client.watched_job import Standing
     from ..settings.settings import Settings
-
-MAX_SERVERS = 16
-"""Trainers that are asked: as many as a job has slots."""
-MAX_EARLIER_JOBS = 32
-"""Jobs before this one that are searched for the address of a trainer that has not claimed yet."""
-JobNumber = Annotated[int, typer.Argument(help="Number of the job.", min=1, max=(1 << 64) - 1)]
 
 
 @with_settings(CHAIN)
@@ -45,7 +39,7 @@ def watch(
 
     The reports are not proven; only the result is.
     """
-    from ..client.watched_job import standing
+    from ..client.watched_job import Earlier, servers, standing
 
     client = reader(settings)
     names = _names(bundle, client.snapshot().job(job))
@@ -53,8 +47,8 @@ def watch(
     while True:
         snapshot = client.snapshot()
         found = snapshot.job(job)
-        servers = _servers(found, [*(trainer or []), *earlier.of(snapshot, found)])
-        standings = [standing(found, uri) for uri in servers]
+        asked = servers(found, [*(trainer or []), *earlier.of(snapshot, found)])
+        standings = [standing(found, uri) for uri in asked]
         if as_json:
             text = json.dumps(_row(found, standings, names))
         else:
@@ -76,37 +70,6 @@ def _names(path: Path | None, job: JobView) -> dict[SlotSource, str]:
     bundle = Bundle.read(path)
     job.program.check(bundle.program)
     return {source: name for name, source in bundle.metrics.items()}
-
-
-def _servers(job: JobView, given: list[str]) -> list[str]:
-    """Return the addresses of those who may compute the job: those given, then those of claims of slot holders."""
-    claimed = job.servers(claim for claim in job.claims if claim.slot)
-    return list(dict.fromkeys([*given, *claimed]))[:MAX_SERVERS]
-
-
-class Earlier:
-    """Addresses that trainers of a job have named in their claims of earlier jobs: their claims here come last.
-
-    NOTE: a trainer may serve this job elsewhere. A report is shown only if it is about this job and program.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[str, str] = {}
-
-    def of(self, snapshot: Snapshot, job: JobView) -> list[str]:
-        """Return the newest address of each trainer that has not claimed yet; those that have named none have none."""
-        claimed = {claim.owner for claim in job.claims}
-        silent = [trainer.owner for trainer in job.trainers if trainer.owner not in claimed]
-        wanted = {owner for owner in silent if owner not in self._found}
-        self._found |= dict.fromkeys(wanted, "")
-        for number in range(job.id - 1, max(job.id - 1 - MAX_EARLIER_JOBS, 0), -1):
-            if not wanted:
-                break
-            for claim in snapshot.job(number).claims:
-                if claim.owner in wanted and claim.uri:
-                    self._found[claim.owner] = claim.uri
-                    wanted.discard(claim.owner)
-        return [self._found[owner] for owner in silent if self._found[owner]]
 
 
 _ENDS = {

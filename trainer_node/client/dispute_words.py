@@ -10,23 +10,26 @@ from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
 
-from ..chain.client import Snapshot
 from ..chain.codec.base import known
 from ..chain.codec.hearing import HearingInfo
 from ..chain.events import Event
 from ..chain.fees import in_ether
-from ..ids import short
+from ..chain.snapshot import Snapshot
+from ..ids import short, side_of
 
 CASES = {
     Reason.TIMEOUT: ("timeout", "a side did not answer before its clock ran out"),
-    Reason.PADDING: ("padding", "a side has claimed a checkpoint beyond the end of the run"),
-    Reason.STRUCTURE: ("case 1", "a record names another operator than the program's"),
-    Reason.INPUT_CHECKPOINT: ("case 2, checkpoint", "an input is not what the checkpoint before holds"),
-    Reason.INPUT_NODE: ("case 2, node", "an input is not what the earlier operator gave"),
-    Reason.INPUT_CONSTANT: ("case 2, constant", "an input is not the data that the job commits to"),
-    Reason.INPUT_STEP: ("case 2, step number", "an input is not the number of the step"),
-    Reason.LOG: ("case 3", "a rounding log is not the one that the trainer has committed to"),
-    Reason.OPERATOR: ("case 4", "the inputs are equal, and the operator does not give this output"),
+    Reason.PADDING: ("past the end", "a side has claimed a checkpoint beyond the end of the run"),
+    Reason.STRUCTURE: ("wrong operator", "a record names another operator than the program's"),
+    Reason.INPUT_CHECKPOINT: (
+        "wrong input, from a checkpoint",
+        "an input is not what the checkpoint before holds",
+    ),
+    Reason.INPUT_NODE: ("wrong input, from an operator", "an input is not what the earlier operator gave"),
+    Reason.INPUT_CONSTANT: ("wrong input, from the data", "an input is not the data that the job commits to"),
+    Reason.INPUT_STEP: ("wrong input, the step's number", "an input is not the number of the step"),
+    Reason.LOG: ("wrong rounding log", "a rounding log is not the one that the trainer has committed to"),
+    Reason.OPERATOR: ("wrong output", "the inputs are equal, and the operator does not give this output"),
 }
 """Name and meaning of each reason for a decision."""
 
@@ -57,7 +60,7 @@ class Words:
 
     terms: Terms
     moment: Callable[[int], str]
-    side: Callable[[int], str] = "side {}".format
+    side: Callable[[int], str] = side_of
     name: Callable[[str], str] = short
     record: Callable[[bytes], str] = short
 

@@ -29,14 +29,21 @@ from ..storage.store import Store
 class Periods:
     """Periods and the clock of a job, in seconds."""
 
+    reveal: int
     challenge: int
     clock: int
     verdict: int
     appeal: int
 
 
-LOCAL = Periods(challenge=3600, clock=7200, verdict=1800, appeal=1800)
-PUBLIC = Periods(challenge=DAY_S, clock=POSTED_S[CLOCK], verdict=POSTED_S[VERDICTS], appeal=POSTED_S[APPEALS])
+LOCAL = Periods(reveal=600, challenge=3600, clock=7200, verdict=1800, appeal=1800)
+PUBLIC = Periods(
+    reveal=POSTED_S[VERDICTS],  # as for a verdict, a trainer has moves of its other jobs to compute first
+    challenge=DAY_S,
+    clock=POSTED_S[CLOCK],
+    verdict=POSTED_S[VERDICTS],
+    appeal=POSTED_S[APPEALS],
+)
 """Periods of a job on a development chain and elsewhere, if the client chooses no others. On public chains these are
 those for which nodes keep themselves free (`stake.occupation`)."""
 
@@ -59,7 +66,7 @@ class Offer:
     train_period: int = 3600
     watch_period: int = 0
     """Seconds after the last trainer's commitment in which nobody reveals."""
-    reveal_period: int = 600
+    reveal_period: int = LOCAL.reveal
     challenge_period: int = LOCAL.challenge
     clock: int = LOCAL.clock
     verdict_period: int = LOCAL.verdict
@@ -78,6 +85,18 @@ class Offer:
         return Rules(votes, self.verdict_period, self.appeal_period, self.clock)
 
 
+def check_offer(bundle: Bundle, offer: Offer, uri: str) -> None:
+    """Raise InvalidInput or InvalidProgram for an offer that nobody could take, without a look at the tensors."""
+    check_uri(uri)
+    check_size(bundle.terms)
+    arithmetic = bundle.terms.arithmetic
+    if offer.bounty and not arithmetic.watchable:
+        raise InvalidInput(
+            f"nobody can watch a job of {arithmetic.name}: nobody but the trainer knows the root before its logs are "
+            "revealed"
+        )
+
+
 def post_job(
     client: ChainClient,
     transactions: TransactionManager,
@@ -91,16 +110,9 @@ def post_job(
     The terms are computed again from the program and the tensors. Raises InvalidProgram or HashMismatch if the bundle
     disagrees with them, Reverted if the contract refuses the offer.
     """
-    check_uri(uri)
+    check_offer(bundle, offer, uri)
     bundle.terms.check(bundle.program)
-    check_size(bundle.terms)
     bundle.program.check_tensors(bundle.constants, bundle.initial)
-    arithmetic = bundle.terms.arithmetic
-    if offer.bounty and not arithmetic.watchable:
-        raise InvalidInput(
-            f"nobody can watch a job of {arithmetic.name}: nobody but the trainer knows the root before its logs are "
-            "revealed"
-        )
     file_hash = bundle.put(store)
     names = package_names(bundle.program, file_hash)
     if file_hash != hashlib.sha256(bundle.program.to_bytes()).digest():

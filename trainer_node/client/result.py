@@ -1,6 +1,6 @@
 """The client's result: the trained state of an accepted job, proven against the accepted root.
 
-C_n (on the chain) ── step tree ── record of the node that gives a slot ── tensor hash ── tensor
+accepted root (on the chain) ── run tree ── C_n ── step tree ── record of the node that gives a slot ── tensor
 """
 
 from __future__ import annotations
@@ -8,30 +8,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from safetensors.numpy import save_file
-
 from referee_py.commit import Tag
 from referee_py.commit.tensor import Array
 from referee_py.errors import HashMismatch, InvalidInput
 from referee_py.program import Program, TensorType
 
-from ..chain import JobPhase, JobView
+from ..chain import Group, JobPhase, JobView
 from ..network.fetcher import Fetcher
 from ..network.sources import Served
-from ..run.package import MAX_HEADER_BYTES
+from ..run.package import MAX_HEADER_BYTES, check_leaves
 from ..storage.artifacts import Kind, Name
+from ..storage.tensor_file import save_tensors
+
+
+def accepted_group(job: JobView) -> Group:
+    """Return the claims of the accepted root. Raises InvalidInput if the job has no accepted result."""
+    group = job.group_of_root(job.accepted_root)
+    if job.phase is not JobPhase.ACCEPTED or group is None:
+        remedy = "" if job.phase.ended else f"; `assay job watch {job.id}` ends when it does"
+        raise InvalidInput(f"job {job.id} has no accepted result: it is {job.phase.name.lower()}{remedy}")
+    return group
 
 
 def fetch_result(fetcher: Fetcher, job: JobView, program: Program) -> list[Array]:
     """Fetch the slots after the last step, in slot order, from those who claimed the accepted root.
 
-    Raises InvalidInput if the job has no accepted result, Unavailable if nobody serves it, HashMismatch if the accepted
-    tensors do not have the program's types (then no honest party took part).
+    Raises InvalidInput if the job has no accepted result, or the event of its claim lacks or is false; Unavailable if
+    nobody serves it; HashMismatch if the accepted tensors do not have the program's types (then no honest party took
+    part).
     """
-    group = job.group_of_root(job.accepted_root)
-    if job.phase is not JobPhase.ACCEPTED or group is None:
-        raise InvalidInput(f"job {job.id} has no accepted result: it is {job.phase.name.lower()}")
-    servers = Served(fetcher, job.servers(job.members(group)))
+    uris = job.servers(job.members(accepted_group(job)))
+    if not uris and job.hidden is not None:
+        raise InvalidInput(job.hidden)
+    servers = Served(fetcher, uris)
+    # SAFETY: an event names the last checkpoint, and no view does; the accepted root proves it.
+    check_leaves(job.program)
+    intervals = -(-job.program.steps // job.program.strides[0])
+    if servers.stored_tree(Tag.RUN_TREE, job.accepted_root, intervals).leaves[-1] != job.accepted_last:
+        told = "its event lacks, or names another last checkpoint than the accepted root has"
+        raise InvalidInput(f"job {job.id}: {told}; use an endpoint with complete logs")
     tree = servers.tree(Tag.STEP_TREE, job.accepted_last, job.program.node_count)
     hashes = []
     for source in program.slots:
@@ -48,12 +63,16 @@ def fetch_result(fetcher: Fetcher, job: JobView, program: Program) -> list[Array
     return arrays
 
 
+def file_name(job: JobView) -> str:
+    """Return the usual name of the file. NOTE: a result of another chain or root has another one."""
+    return f"job-{job.id}-{job.accepted_root.hex()[:16]}.safetensors"
+
+
 def save_result(arrays: Sequence[Array], names: Sequence[str], path: Path, job: JobView) -> None:
-    """Write the slots as a safetensors file; the accepted root is in its metadata."""
+    """Write the slots as a safetensors file; the accepted root is in its metadata. Raises InvalidInput, DiskFailed."""
     if len(set(names)) != len(arrays):
         raise InvalidInput(
             f"{len(set(names))} different names for {len(arrays)} slots; leave out --bundle for names by number"
         )
     metadata = {"job": str(job.id), "root": job.accepted_root.hex(), "last": job.accepted_last.hex()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(dict(zip(names, arrays, strict=True)), path, metadata)
+    save_tensors(dict(zip(names, arrays, strict=True)), path, metadata)

@@ -7,7 +7,7 @@ its schema is checked, and it must be about this job and this program.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import httpx
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from referee_py.errors import InvalidInput, Unavailable
 from referee_py.program import SlotSource
 
-from ..chain import JobView
+from ..chain import JobView, Snapshot
 from ..network.uri import check_uri
 from ..observe.run_reports import MAX_REPORT_BYTES, RunReport
 
@@ -24,6 +24,12 @@ TIMEOUT_S = 5.0
 """Longest wait for the next bytes of a report; the whole of it may take twice as long."""
 MAX_LEFT_S = 1e11
 """3,000 years. A rate that gives more says nothing, and infinity is not a number of JSON."""
+
+
+MAX_SERVERS = 16
+"""Trainers that are asked: as many as a job has slots."""
+MAX_EARLIER_JOBS = 32
+"""Jobs before this one that are searched for the address of a trainer that has not claimed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,41 @@ class Standing:
         sources = [SlotSource(*place) for place in self.report.nodes]
         labels = [names.get(source, f"node {source.node}.{source.output}") for source in sources]
         return dict(zip(labels, self.report.history[-1].numbers, strict=False))
+
+
+def servers(job: JobView, given: Iterable[str]) -> list[str]:
+    """Return the addresses of those who may compute the job: those given, then those of claims of slot holders."""
+    claimed = job.servers(claim for claim in job.claims if claim.slot)
+    return list(dict.fromkeys([*given, *claimed]))[:MAX_SERVERS]
+
+
+class Earlier:
+    """Addresses that trainers of a job have named in their claims of earlier jobs: their claims here come last.
+
+    NOTE: a trainer may serve this job elsewhere. A report is shown only if it is about this job and program.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, str] = {}
+
+    def of(self, snapshot: Snapshot, job: JobView) -> list[str]:
+        """Return the newest address of each trainer that has not claimed yet; those that have named none have none."""
+        claimed = {claim.owner for claim in job.claims}
+        silent = [trainer.owner for trainer in job.trainers if trainer.owner not in claimed]
+        wanted = {owner for owner in silent if owner not in self._found}
+        self._found |= dict.fromkeys(wanted, "")
+        for number in range(job.id - 1, max(job.id - 1 - MAX_EARLIER_JOBS, 0), -1):
+            if not wanted:
+                break
+            for claim in snapshot.job(number).claims:
+                if claim.owner in wanted and claim.uri:
+                    self._found[claim.owner] = claim.uri
+                    wanted.discard(claim.owner)
+        return [self._found[owner] for owner in silent if self._found[owner]]
+
+    def owner(self, uri: str) -> str | None:
+        """Return the trainer whose address was found to be this one."""
+        return next((owner for owner, known in self._found.items() if known == uri), None)
 
 
 def standing(job: JobView, uri: str) -> Standing:

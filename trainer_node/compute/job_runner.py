@@ -25,16 +25,16 @@ from referee_py.errors import Unavailable
 from referee_py.execute import RunClaim
 from referee_py.program import Program
 
-from ..chain import JobView
+from ..chain import JobPhase, JobView
 from ..chain.threads import Threads
 from ..reason import Reason
 from ..run.checkpoints import StoredCheckpoints
-from ..run.cost_estimate import CostEstimate
-from ..run.onchain_logs import Shown
+from ..run.cost_estimate import MARGIN, CostEstimate
 from ..run.refutation import Refuted
 from ..run.replay import Replay
+from ..run.step_times import StepTimes
 from ..run.tensors import Tensors
-from .mending import Mending
+from .mending import ComesBack, Mending
 from .outcomes import Outcomes
 from .packages import Packages, Work
 from .resting import Resting
@@ -52,11 +52,12 @@ class JobRunner(RunExecution):
             has,
             unkept=lambda job_id: partial(self._outcomes.unkept, job_id),
             others_wait=lambda: self._runs.wanted,
+            first=lambda: self.first(),
         )
-        database, problems, keeper, clock = has.database, has.problems, has.keeper, has.clock
-        self._problems, self._keeper = problems, keeper
-        self._tensors = Tensors(has.max_memory, clock)
-        self._runs = Runs(self._memory_wanted)
+        database, clock = has.database, has.clock
+        self._problems, self._keeper = problems, keeper = has.problems, has.keeper
+        self._tensors, self._runs = Tensors(has.max_memory, clock), Runs(self._memory_wanted)
+        self.first = self._runs.first
         self._restores = ThreadPoolExecutor(2, thread_name_prefix="restore")
         self._threads, self._alive = Threads("own job"), set[Future[Any]]()
         self._packages = Packages(
@@ -75,9 +76,8 @@ class JobRunner(RunExecution):
             rests=lambda work: self._resting.rests(work),
             clock=clock,
         )
-        self._outcomes = Outcomes(
-            *(problems, has.metrics, clock), too_long=self._packages.too_long, work_of=self._works.get
-        )
+        told = problems, has.metrics, clock
+        self._outcomes = Outcomes(*told, too_long=self._packages.too_long, work_of=self._works.get)
         self._resting = Resting(
             *(database, self._tensors, self._outcomes),
             restore=self._restore,
@@ -89,6 +89,11 @@ class JobRunner(RunExecution):
         """Return the cost of a job; None while its package is fetched or not served, or if the job is refused."""
         return self._prepared(job)
 
+    def is_another(self, job: JobView) -> bool:
+        """Return whether a job has other terms than those by which we work at it."""
+        work = self._works.get(job.id)
+        return work is not None and (work.key, work.job.program_file) != (self._key(job), job.program_file)
+
     def refused(self, job_id: int) -> str | None:
         """Return the reason why the job was refused, or None."""
         work = self._works.get(job_id)
@@ -99,14 +104,15 @@ class JobRunner(RunExecution):
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the job's claim; None until it is computed. ``ours``: we have staked on it; no time limit."""
         self._at_stake(job.id, ours)
-        if self._followed(job) and not any(claim.slot for claim in job.claims):
-            return None  # the trainer has not revealed its logs yet
-        work = self._fetched(job, ours)
+        revealed = not self._followed(job) or any(claim.slot for claim in job.claims)
+        work = self._fetched(job, ours) if revealed else None
         # SAFETY: in a job in which we have a stake nothing is left to decide by its cost.
         if work is None or (self._measured(work) is None and not ours):
             return None
         if work.claim is None:
-            done = StoredCheckpoints(self._database, work.key).last == job.program.steps
+            # NOTE: the logs of a stranger's run may have to be waited for, and restoring has few threads.
+            whole = ours or not self._followed(job)
+            done = whole and StoredCheckpoints(self._database, work.key).last == job.program.steps
             work.claim = self._restore(work) if done else self._begin_run(work)
         claim = self._outcomes.result(work, work.claim)
         if claim is None and work.claim.done():
@@ -146,18 +152,7 @@ class JobRunner(RunExecution):
         work = self._works.get(job_id)
         if work is None or work.log_source is None or not work.log_source.starved:
             return None
-        return None if self.known(job_id) is not None else work.program
-
-    def deliver(self, job_id: int, shown: Shown) -> None:
-        """Let a job's run continue at once with its logs, which have all been shown on the chain, if it waits for them.
-
-        NOTE: a run that has failed for another reason keeps its delay.
-        """
-        work = self._works[job_id]
-        assert work.log_source is not None
-        work.log_source.deliver(shown)
-        if work.log_source.wanted:
-            work.retry_at = 0.0
+        return None if self.known(job_id) is not None and not work.log_source.lacks else work.program
 
     def too_full(self, job_id: int, *, part: bool | None = None, stakes: int = 1) -> Reason | None:
         """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
@@ -180,6 +175,20 @@ class JobRunner(RunExecution):
     def measured(self, job: JobView) -> CostEstimate | None:
         """Return the cost of a job if it is known. NOTE: nothing begins for it."""
         return self._estimate(job)
+
+    def taken(self, job: JobView) -> CostEstimate | None:
+        """Return the cost of a job by what its steps have taken, if that is more than its first step and `MARGIN` say;
+        else None. NOTE: it counts once, since who asks counts `MARGIN`."""
+        work = self._works.get(job.id)
+        if work is None or (estimate := work.first_step) is None:
+            return None
+        taken = estimate.at_least(self._step_book.of(work.key).part(1 / MARGIN))
+        return taken if taken != estimate else None
+
+    def rest_s(self, job: JobView) -> float:
+        """Return the seconds that the run of a job has to go, by what its steps have taken; 0 if they are not known."""
+        work = self._works.get(job.id)
+        return 0.0 if work is None else work.rest_s
 
     def no_room(self, job_id: int) -> Reason | None:
         """Return why the whole run of a job could not have its room now, on the disk or in memory, or None. NOTE: it
@@ -265,7 +274,9 @@ class JobRunner(RunExecution):
 
     def _begin_run(self, work: Work) -> Future[RunClaim]:
         """Begin a run, or continue with it, among the others."""
-        return self._runs.submit(work.share, partial(self._train, work), self._to_do_s(work))
+        work.times, work.share.promised_s = StepTimes(), MARGIN * work.expected_s
+        act = partial(self._train, work)
+        return self._runs.submit(work.share, act, self._to_do_s(work), work.times, work.usual_s)
 
     def _memory_wanted(self) -> bool:
         """Return whether somebody has memory as soon as strangers' runs in progress give back theirs."""
@@ -275,10 +286,9 @@ class JobRunner(RunExecution):
     def _estimate(self, job: JobView) -> CostEstimate | None:
         """Return a job's cost, if it was measured, whatever has failed since."""
         work = self._works.get(job.id)
-        prepared = None if work is None else work.prepared
-        if prepared is None or not prepared.done() or prepared.exception() is not None:
+        if work is None or (estimate := work.first_step) is None:
             return None
-        return prepared.result()
+        return estimate.at_least(self._step_book.of(work.key))
 
     def _runs_s(self, but: int, own_s: float) -> float | None:
         """Return the seconds that whole runs of other jobs take from one of ``own_s``: those with our stake all theirs,
@@ -297,10 +307,6 @@ class JobRunner(RunExecution):
         """Return the seconds that a job's run takes from what is on disk; infinite as long as it is not measured."""
         estimate = self._estimate(work.job)
         return math.inf if estimate is None else self._left_s(work.job, estimate)
-
-    def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
-        done = StoredCheckpoints(self._database, self._key(job)).last
-        return estimate.train_s(job.program) * (1 - done / job.program.steps)
 
     def _at_stake(self, job_id: int, ours: bool) -> None:
         """SAFETY: what we have staked on keeps its memory, so that it can be played whatever the disk does."""
@@ -321,10 +327,19 @@ class JobRunner(RunExecution):
         return 1
 
     def _lacks(self, job_id: int) -> Reason | None:
-        """Return which states of a run that is done are lacking, or None."""
+        """Return which states of a run that is done are lacking, or None.
+
+        SAFETY: also of one that an earlier job has left. Its last state, a result, stays longer than all others, and
+        whoever took a slot for it would have committed before the others are here again.
+        """
+        work = self._works[job_id]
         if self.known(job_id) is None:
-            return None
-        if (lacks := self._mending.look(work := self._works[job_id])) is not None and work.replay is None:
+            steps = work.job.program.steps
+            if self._followed(work.job) or StoredCheckpoints(self._database, work.key).last < steps:
+                return None
+            if self.train(work.job, ours=work.ours) is None:
+                return ComesBack()
+        if (lacks := self._mending.look(work)) is not None and work.replay is None:
             self._resting.bring_back(work)
         return lacks
 
@@ -335,12 +350,13 @@ class JobRunner(RunExecution):
 
     def _fetched(self, job: JobView, ours: bool) -> Work | None:
         """Return the work of a job whose package is here."""
-        work, key = self._works.get(job.id), self._key(job)
-        if work is None or (work.key, work.job.program_file) != (key, job.program_file):
+        work = self._works.get(job.id)
+        if work is None or self.is_another(job):
             self.forget(job.id)
-            work = self._works[job.id] = Work(job, key, ours=ours)
+            work = self._works[job.id] = Work(job, self._key(job), ours=ours)
             self._at_stake(job.id, ours)
         work.job, work.share.worth = job, job.at_stake  # it has changed: others may serve its logs by now
+        work.share.due = job.commit_end if job.phase is JobPhase.TRAINING else 0.0
         if self._clock() >= work.refused_until:
             work.refused, work.refused_until = None, math.inf
         if work.refused is not None or self._clock() < work.retry_at:
@@ -365,7 +381,7 @@ class JobRunner(RunExecution):
             fetched.measuring = None
         estimate = self._outcomes.result(work, work.prepared)
         if estimate is not None:
-            return self._packages.measured_again(work, estimate)
+            return self._packages.measured_again(work, estimate).at_least(self._step_book.of(work.key))
         if work.prepared.done():
             work.prepared = None
         return None

@@ -43,6 +43,10 @@ class StatesLacking(Reason):
     checkpoints: int
 
 
+class ComesBack(Reason):
+    text = "an earlier job has left its run on this disk; it is looked at before anything is staked on it"
+
+
 class Mending:
     """Computes among ``runs``, with the share of each, until ``stop`` is set. ``rests`` gets a run that is whole
     again. ``clock``: seconds."""

@@ -36,9 +36,10 @@ from ..network.fetcher import Fetcher
 from ..network.sources import Served
 from ..reason import Reason
 from ..run.cost_estimate import TOO_BUSY, CostEstimate, StepTooLong, surely_short
-from ..run.log_sources import FetchedLogs
+from ..run.fetched_logs import FetchedLogs
 from ..run.package import Package, fetch, package_names, read, takes
 from ..run.replay import Replay
+from ..run.step_times import StepTimes
 from ..run.tensors import Tensors
 from ..storage.disk_estimate import needs_of, too_full
 from ..storage.disk_keeper import Keeper
@@ -50,6 +51,8 @@ DRY_RUN_S = 60.0
 """Seconds that the first step of a new job's program may take."""
 DRY_RUNS_S = (4.0, 16.0, DRY_RUN_S)
 """The same in each of its turns: one that takes longer is measured after those that take less."""
+KNOWN_PART = 10
+"""A tenth of a run says what the rest takes: one odd step does not."""
 MEASURED = 3
 """Further measurements of a job that we have not taken up."""
 
@@ -107,6 +110,10 @@ class Work:
     measure_at: float = math.inf
     measures_at: float = 0.0
     """Time of the next measurement of a job of ours that could not be measured."""
+    done: int = 0
+    """Steps of the whole run that are computed."""
+    times: StepTimes = field(default_factory=StepTimes)
+    """Times of the steps of the whole run."""
     again: Future[CostEstimate] | None = None
     """Another measurement of a job that we have not taken up."""
     ours: bool = False
@@ -120,6 +127,33 @@ class Work:
         package = self.package
         done = package is not None and package.done() and not package.cancelled()
         return done and package is not None and package.exception() is None
+
+    @property
+    def first_step(self) -> CostEstimate | None:
+        """The job's cost by its first step, if it was measured."""
+        prepared = self.prepared
+        if prepared is None or not prepared.done() or prepared.exception() is not None:
+            return None
+        return prepared.result()
+
+    @property
+    def usual_s(self) -> float:
+        """Seconds of its longest step by the first one; 0 if that was not measured."""
+        estimate = self.first_step
+        return 0.0 if estimate is None else estimate.commit_s
+
+    @property
+    def expected_s(self) -> float:
+        """Seconds of its run by the first step; infinite if that was not measured."""
+        estimate = self.first_step
+        return math.inf if estimate is None else estimate.train_s(self.job.program)
+
+    @property
+    def rest_s(self) -> float:
+        """Seconds that the run has to go, by what its steps have taken; 0 as long as only a few of them are known."""
+        steps = self.job.program.steps
+        known = self.times.count * KNOWN_PART >= steps
+        return self.times.mean_s * (steps - self.done) if known else 0.0
 
     @property
     def futures(self) -> tuple[Future[Any] | None, ...]:
@@ -272,7 +306,8 @@ class Packages:
 
     def _fetch(self, work: Work, fetcher: Fetcher) -> Fetched:
         job, keeper = work.job, self._keeper
-        limit = self._tensors.limit
+        # SAFETY: the limit may be lower than when we staked on it. It has its memory in any case.
+        limit = math.inf if work.ours else self._tensors.limit
 
         def fits(program: Program, size: int) -> Reason | None:
             if keeper is None:

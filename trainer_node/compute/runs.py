@@ -4,17 +4,23 @@
     place     is in progress: the run has its tensors in memory, and shares the processors (`processors`) at each step
     left      gave its place to another that has had less time, and continues later from the state that it has kept
 
+A step that lasts lets others go first in its midst, too. One that must leave, or stop, ends with its step: or in
+its midst if it lasts far longer than is usual, and then continues from its last checkpoint.
+
 INVARIANT: a stranger's run takes from another no more time than the other takes itself, for what both are worth
-(`processors.Share`), and some seconds: so a run of milliseconds is done though one of hours has begun. SAFETY: a run on
+(`processors.Share`), and some seconds: so a run of milliseconds is done though one of hours has begun. Only for a place
+it waits longer, where each has a run with a step that lasts (`Runs.place_s` says how long). SAFETY: a run on
 which our stake rests waits for no place, and goes before all others: their number is bounded by what we have paid.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,13 +29,18 @@ from typing import Any, TypeVar
 from ..chain.threads import Threads
 from ..limits.waits import TURN_S
 from ..run.replay import Interrupted
-from .processors import Processors, Share
+from ..run.step_times import StepTimes
+from .breaks import Breaks
+from .processors import Held, Processors, Share
 
 PLACES = 4
 """Strangers' runs in progress at the same time: as many states are in memory."""
 SLICE_S = TURN_S
 """Seconds of the processors that a run has had more than another before it leaves its place to that one; and that it
 has had in its place before it leaves for one that needs its memory. NOTE: it writes its state, and reads it again."""
+
+LONG_STEP = 4.0
+"""Times as long as is usual for the run: a step that lasts so long is ended where the run must leave."""
 
 T = TypeVar("T")
 Act = Callable[[Callable[[], bool]], T]
@@ -41,14 +52,20 @@ class _Run:
     share: Share
     act: Act[Any]
     size_s: float
+    times: StepTimes
+    usual_s: float
     future: Future[Any] = field(default_factory=Future)
     had_s: float = 0.0
     """Time that it had had when it got its place."""
+    step_from_s: float = 0.0
+    """Time that it had had when its step began."""
+    least_s: float = SLICE_S
+    """Seconds in which no step of it is ended."""
     over: bool = False
     """True if nobody wants it any more."""
 
     @property
-    def rank(self) -> tuple[int, float, float]:
+    def rank(self) -> tuple[float, float, int, float]:
         """NOTE: of those that have had the same, the one that is over first."""
         return *self.share.rank, self.size_s
 
@@ -61,16 +78,26 @@ class Runs:
         self, memory_wanted: Callable[[], bool] = bool, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._memory_wanted = memory_wanted
+        self._clock = clock
         self._processors = Processors(clock)
+        self._all = [self._processors]
         self._threads = Threads("run")
         self._ended = threading.Condition()
         self._line: list[_Run] = []
         self._placed: list[_Run] = []
         self._numbers = itertools.count()
 
-    def submit(self, share: Share, act: Act[T], size_s: float = 0.0) -> Future[T]:
-        """Begin a run, or queue it; ``size_s``: the seconds that it takes, as far as is known."""
-        run = _Run(share, act, size_s)
+    def submit(
+        self,
+        share: Share,
+        act: Act[T],
+        size_s: float = 0.0,
+        times: StepTimes | None = None,
+        usual_s: float = 0.0,
+    ) -> Future[T]:
+        """Begin a run, or queue it; ``size_s``: the seconds that it takes, as far as is known, and ``usual_s`` those of
+        its longest step. ``times`` measures its steps, whose ends ``act`` notes."""
+        run = _Run(share, act, size_s, times or StepTimes(), usual_s)
         with self._ended:
             share.came = next(self._numbers)
             self._line.append(run)
@@ -86,7 +113,24 @@ class Runs:
     def place_s(self) -> float:
         """Seconds until a new run has a place, at most."""
         with self._ended:
-            return 0.0 if self._free else PLACES * SLICE_S
+            # NOTE: one that has a step that lasts leaves only once it has had its time for that, so others leave first.
+            return (
+                0.0 if self._free else PLACES * min(max(run.least_s, run.usual_s) for run in self._strangers)
+            )
+
+    @contextlib.contextmanager
+    def first(self) -> Iterator[None]:
+        """Let all runs rest meanwhile, and what is computed `beside` them: a dispute has the processors."""
+        with contextlib.ExitStack() as rest:
+            for one in self._all:
+                rest.enter_context(one.first())
+            yield
+
+    def beside(self) -> Processors:
+        """Return processors for what is computed beside runs, and rests with them."""
+        made = Processors(self._clock)
+        self._all.append(made)
+        return made
 
     def look(self) -> None:
         """Give free places to those that are due; where there is none, the run that has had most time is to leave."""
@@ -127,14 +171,18 @@ class Runs:
     def _make_way(self, first: _Run | None) -> None:
         """Let a stranger's run leave for the first in the line, or for one that waits for memory."""
         strangers = self._strangers
-        if not strangers or any(run.share.leaves for run in strangers):
-            return
-        most = max(strangers, key=lambda run: run.share.rank).share
-        if first is not None and most.had_s > most.taken_s(first.share, first.share.had_s) + SLICE_S:
-            self._processors.leave(most)
+        # SAFETY: one step that lasts must not keep a place from the line as long as another run can leave.
+        soonest_s = min((run.least_s for run in strangers if run.share.leaves), default=math.inf)
+        able = [run for run in strangers if not run.share.leaves and run.least_s < soonest_s]
+        if first is not None:
+            fair = [run for run in able if _has_had_its_time(run.share, first.share)]
+            if fair:
+                self._processors.leave(min(fair, key=lambda run: (run.least_s, *_last(run))).share)
+                return
+        if not able or soonest_s < math.inf:
             return
         # NOTE: not the same again and again, if its memory is not what is waited for.
-        longest = max(strangers, key=lambda run: run.share.had_s - run.had_s)
+        longest = max(able, key=lambda run: run.share.had_s - run.had_s)
         if longest.share.had_s - longest.had_s > SLICE_S and self._memory_wanted():
             self._processors.leave(longest.share)
 
@@ -150,20 +198,39 @@ class Runs:
                 else:
                     run.future.set_exception(Interrupted("it is no longer wanted"))
 
+    def _in_step(self, run: _Run, held: Held) -> None:
+        """Let others go first in the midst of a step. SAFETY: somebody's data say what a step takes, so one that lasts
+        is ended where the run must leave or stop."""
+        self.look()
+        # NOTE: what it has computed since its last checkpoint is lost, so a step of the usual length is not ended.
+        limit_s = max(SLICE_S if run.over else run.least_s, LONG_STEP * max(run.usual_s, run.times.mean_s))
+        had_s = run.share.had_s - run.step_from_s
+        if held.in_step() and had_s > limit_s:
+            # SAFETY: the next attempt may take twice as long. Otherwise, where more runs than places have a step that
+            # lasts, each would end all others' for ever, and none be done.
+            run.least_s = 2 * had_s
+            raise Interrupted(f"it has had {limit_s:g} s in one step")
+
     def _work(self, run: _Run) -> None:
         """Compute until the run is done, or leaves its place."""
         share, result = run.share, None
         error: BaseException | None = None
         try:
-            with self._processors.share(share) as pass_on:
+            with self._processors.share(share) as held:
+                run.step_from_s = share.had_s
+                breaks = Breaks(run.times, partial(self._in_step, run, held))
 
                 def after_step() -> bool:
-                    self.look()
-                    return pass_on()
+                    with breaks.rest():
+                        self.look()
+                        leaves = held()
+                    run.step_from_s = share.had_s
+                    return leaves
 
                 if share.leaves:
                     raise Interrupted("it leaves before its first step")
-                result = run.act(after_step)
+                with breaks.taken():
+                    result = run.act(after_step)
         except BaseException as caught:
             error = caught
         with self._ended:
@@ -180,3 +247,14 @@ class Runs:
         with self._ended:
             self._ended.notify_all()
         self.look()
+
+
+def _has_had_its_time(placed: Share, waiting: Share) -> bool:
+    """Return whether a run has had some seconds more than one that waits for a place, for what both are worth."""
+    return placed.had_s > placed.taken_s(waiting, waiting.had_s) + SLICE_S
+
+
+def _last(run: _Run) -> tuple[float, float, int]:
+    """Return a key by which the run that is due last comes first."""
+    first, had_s, came = run.share.rank
+    return -first, -had_s, -came

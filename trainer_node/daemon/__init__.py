@@ -2,11 +2,13 @@
 
 service         resources while it runs; a loop that survives errors
 access          from settings to the chain
-loop            reads a block, asks the role, sends
+loop            reads a block, goes through the jobs, looks after the account
 job_queue       which jobs each round, and protection from their errors
+job_turns       what a role decides in a job, turn by turn, and sends
 due             what a decision wants sent
+notices         messages to the operator about disputes
 remembered      what is known of jobs until they are over
-helping         moves for other parties, and the gas paid for them
+helping         gas that is paid for moves of other parties
 open_runner     a node's job runner, from its settings
 keys            the key of a process
 remote_signer   a key that is elsewhere

@@ -12,6 +12,7 @@ from ..errors import ChainError, RpcUnavailable, UnfitChain
 from ..observe.findings import State
 from ..settings.settings import Settings
 from ..stake.duty_book import has_duties
+from ..stake.min_stake import schedule_of
 from ..storage.database import Database
 
 _log = structlog.get_logger(__name__)
@@ -25,7 +26,8 @@ def require_defensible(settings: Settings, client: ChainClient, database: Databa
     """
     needs, lacks = client.needs or needs_of(Build.STANDARD), []
     try:
-        for finding in logged(check_chain(client.web3, needs, settings.chain_rule)):
+        stated = schedule_of(client.at_head().stake_gas)
+        for finding in logged(check_chain(client.web3, needs, settings.chain_rule, stated)):
             if finding.state is State.FAIL and finding.name in NEEDED:
                 lacks.append(str(finding))
     except RpcUnavailable:

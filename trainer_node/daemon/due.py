@@ -1,4 +1,4 @@
-"""Transactions that decisions want sent. The loop sends them (`loop`), and the next look at the chain decides again."""
+"""Transactions that decisions want sent. They are sent after each turn (`job_turns`); the next look decides again."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Due:
     exposes: bool = False
     """True if it puts money at risk, or disputes a claim, without anything of ours at stake yet: it waits until enough
     RPC endpoints agree about the chain."""
+    urgent: bool = False
+    """True if it exposes little, and waiting costs more: it waits only while endpoints contradict each other."""
     sent: Callable[[int], None] | None = None
     """Called with its number in the outbox, which takes care of it; if given, nothing waits for the transaction."""
     then: Callable[[Receipt | None], None] = lambda _: None

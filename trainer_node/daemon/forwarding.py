@@ -47,4 +47,4 @@ class Forwarder:
                 self._not_before = snapshot.now + AGAIN_S
 
         about = {"to": self.to, "wei": amount}
-        return [Due(Call("forward", self.to, b"", amount), "money.forwarded", about, then=sent)]
+        return [Due(Call("forward", self.to, b"", amount), "money.forwarded", about, then=sent, exposes=True)]

@@ -5,14 +5,12 @@
     no help   moves in a hearing in which we are a player: our bond or the panel's pay may be in it; closing a request
               of our own
 
-The roles say which it is when they decide, and `helping` marks what is due (`Due.helps`). The gas for it has a limit of
-its own, ``policy.max_gas_loss_eth`` for each job, which is asked before anything is read for it, and when it is sent.
+The roles say which it is: of a whole turn (`Turn.helps`), or of one transaction (`Due.helps`). The gas for it has a
+limit of its own, ``policy.max_gas_loss_eth`` for each job, which is asked before anything is read for it, and when it
+is sent.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from ..chain.fees import ETHER
 from ..reason import Reason
@@ -20,13 +18,6 @@ from ..settings.extent import Mode
 from ..settings.settings import Settings
 from ..stake.judge import JobJudge
 from ..storage.database import Database
-from .due import Due
-
-
-def helping(job: int | None, decide: Callable[[], Iterable[Due]]) -> Iterator[Due]:
-    """Yield what is due, marked as help for other parties of a job; unmarked for None."""
-    for due in decide():
-        yield due if job is None else replace(due, helps=job)
 
 
 def max_gas_loss(settings: Settings) -> int | None:

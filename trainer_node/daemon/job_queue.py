@@ -13,6 +13,7 @@ in one job must not stop the round.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable
 
@@ -21,7 +22,7 @@ import structlog
 from referee_py.errors import AssayError
 
 from ..chain import JobPhase, JobView, Snapshot
-from ..errors import ChainError, DiskFailed
+from ..errors import ChainError, DiskFailed, RpcCorrupt
 from ..observe.metrics import Metrics
 from ..observe.problems import Problems
 from ..storage.database import Database
@@ -37,6 +38,7 @@ PROBE_AFTER = 3
 
 _OURS = "ours"
 _OVER = "over"
+_UNREAD = "jobs to be read before ether is sent on"
 
 _log = structlog.get_logger(__name__)
 
@@ -51,12 +53,33 @@ class JobQueue:
         self._ours = {*database.jobs(_OURS), *(job for job, *_ in database.undone())}
         self._at_work: dict[int, float] = {}
         """Instants at which they end."""
+        self._slots = set[int]()
+        """Those of ours that train."""
         self._quiet: dict[int, float] = {}
         """Until when nothing changes by itself."""
         self._happened: dict[int, None] = {}
         self._unsaved: set[int] = set()
         self._newest: int | None = None
         self._next = self._next_quiet = 1
+
+    def unread(self, count: int, lost: Callable[[], bool]) -> set[int] | None:
+        """Return the jobs, of ``count``, of which this database may not know that they are ours: all of them if it has
+        ``lost`` something, or an earlier process has said so and has not read them. None if there is none to read,
+        though the account has sent something: one endpoint says so."""
+        through = int(self._database.get(_UNREAD, 0))
+        if not through and lost():
+            if not count:
+                return None
+            through = count
+            # SAFETY: the next transaction is the newest one, so a later process would find that nothing lacks.
+            with contextlib.suppress(DiskFailed):
+                self._database.put(_UNREAD, through)
+        return set(range(1, through + 1))
+
+    def read_all(self) -> None:
+        """Note that it is known which jobs are ours."""
+        with contextlib.suppress(DiskFailed):
+            self._database.drop(_UNREAD)
 
     def happened(self, jobs: Iterable[int]) -> None:
         """Note that something has happened in these jobs: they come soon, and as they are now."""
@@ -71,7 +94,11 @@ class JobQueue:
         which something has happened, new jobs, and jobs seen earlier.
         Ended jobs are quiet.
         """
-        first = sorted(job for job in self._ours | self._at_work.keys() if job <= count)
+        # SAFETY: disputes of others, for whose transactions a round waits, must not come before the end of a slot.
+        first = sorted(
+            (job for job in self._ours | self._at_work.keys() if job <= count),
+            key=lambda job: (job not in self._slots, job),
+        )
         known = set(first)
         quota = self._per_round // 2
         others = list[int]()
@@ -112,9 +139,11 @@ class JobQueue:
         ended: bool = False,
         ends: float = math.inf,
         quiet_until: float = 0.0,
+        slots: bool = False,
     ) -> None:
         """Remember whether a job concerns us, whether we work on it, and whether it has ended; when it ``ends``, and
-        until when nothing changes in it by itself, by the chain's time.
+        until when nothing changes in it by itself, by the chain's time. ``slots``: its slots are being filled;
+        then it comes first of ours.
 
         NOTE: a job that concerned us and has ended gets one more turn, in case a reorganisation brings it back.
         """
@@ -124,6 +153,7 @@ class JobQueue:
             self._unsaved.add(job)  # NOTE: if the disk refuses, the next round tries again
             self._database.put_job(job, _OURS if ours else _OVER)
             self._unsaved.discard(job)
+        (self._slots.add if ours and slots else self._slots.discard)(job)
         self._at_work.pop(job, None)
         if at_work:
             self._at_work[job] = ends
@@ -172,7 +202,8 @@ def end_of(job: JobView, now: float) -> float:
 
 class Scheduler:
     """Goes through the queue, and notes in ``problems`` why a job failed. ``works_at`` returns whether we work on a
-    job; such a job has a turn in every round, so that its result is used soon. ``joins``: see `quiet_until`."""
+    job; such a job has a turn in every round, so that its result is used soon. ``joins``: see `quiet_until`. ``lost``
+    returns whether the database lacks something that the account has done."""
 
     def __init__(
         self,
@@ -182,15 +213,20 @@ class Scheduler:
         metrics: Metrics | None = None,
         *,
         joins: bool = True,
+        lost: Callable[[], bool] = lambda: False,
     ) -> None:
         self._queue = queue
+        self._lost = lost
+        self._unread: set[int] | None = None
+        """Jobs of which the database may not know that they are ours, until they were read; None before the first
+        round."""
         self._problems = problems
         self._works_at, self._joins = works_at, joins
         self._seen: int | None = None
         """The block of the round before."""
         self._metrics = metrics or Metrics()
         self.complete = False
-        """True if all our jobs were read and attended to in the last round."""
+        """True if all our jobs were read and attended to in the last round, and none is unknown."""
 
     @property
     def at_work(self) -> bool:
@@ -201,6 +237,9 @@ class Scheduler:
         """Call ``attend``, which returns whether a job concerns us, and an error. Raises only RpcUnavailable and
         RpcCorrupt."""
         failures, count = 0, snapshot.job_count()
+        if self._unread is None:
+            self._unread = self._queue.unread(count, self._lost)
+        waits = self._unread is None or bool(self._unread)
         self.complete = True
         self._problems.forget_jobs_after(count)
         self._look_for_events(snapshot)
@@ -217,11 +256,18 @@ class Scheduler:
                     ended=over,
                     ends=end_of(job, snapshot.now),
                     quiet_until=quiet_until(job, joins=self._joins),
+                    slots=job.phase is JobPhase.TRAINING,
                 )
+                self._read(job_id)
                 if failed is not None:
                     raise failed
+                if job.hidden is not None:
+                    # NOTE: after all turns, for this is said and keeps us from none of them.
+                    raise RpcCorrupt(job.hidden)
             except AssayError as error:
                 self._failed(job_id, error)
+                if not isinstance(error, ChainError):
+                    self._read(job_id)  # NOTE: its author may have caused it
                 _log.warning("job.failed", job=job_id, error=type(error).__name__, reason=str(error))
                 failures += isinstance(error, ChainError)
                 if failures and failures % PROBE_AFTER == 0:
@@ -229,9 +275,23 @@ class Scheduler:
             except Exception as error:
                 _log.exception("job.bug", job=job_id)
                 self._failed(job_id, error)
+                self._read(job_id)
             else:
                 failures = 0
                 self._problems.clear(f"job {job_id}")
+        # SAFETY: one endpoint says how many jobs there are. What a reorganisation has taken back is waited for.
+        if waits and self._unread is not None and not self._unread:
+            self._queue.read_all()
+        self.complete &= not self.unread
+
+    @property
+    def unread(self) -> int:
+        """The number of jobs of which it is not known whether they are ours."""
+        return 1 if self._unread is None else len(self._unread)
+
+    def _read(self, job_id: int) -> None:
+        if self._unread is not None:
+            self._unread.discard(job_id)
 
     def _look_for_events(self, snapshot: Snapshot) -> None:
         """Note in which jobs something has happened since the round before. NOTE: a range that cannot be read is not

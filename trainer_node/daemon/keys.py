@@ -48,10 +48,16 @@ def create_key(
         ) from None
     except OSError as error:
         raise KeystoreError(f"{path} cannot be written: {error.strerror}") from error
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(encrypted, file)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(encrypted, file)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink()  # NOTE: a part of a key would be taken for one that holds an account.
+        raise KeystoreError(
+            f"{path} cannot be written: {error.strerror}; make room, or give another --keystore or --data-dir"
+        ) from error
     return account
 
 

@@ -48,6 +48,7 @@ from .account_gauges import Gauges
 from .chain_check import require_defensible
 from .helping import GasBudget, max_gas_loss
 from .keys import hold_account
+from .notices import Notices
 from .remembered import Remembered
 from .remote_signer import RemoteAccount
 from .single_use import alone
@@ -92,6 +93,8 @@ class Daemon:
     """Tells the service manager how we do."""
     remembered: Remembered = field(default_factory=Remembered, kw_only=True)
     """Facts about jobs, kept in memory until they are over."""
+    notices: Notices = field(init=False)
+    """Messages to the operator about disputes."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
     duties: DutyBook = field(init=False)
@@ -104,11 +107,13 @@ class Daemon:
     def __post_init__(self) -> None:
         self.gas = GasBudget(self.database, max_gas_loss(self.settings))
         self.gauges = Gauges(self.metrics, self.address)
+        about = {"role": self.role, "account": self.address, "chain_id": self.settings.chain_id}
+        self.notices = Notices(self.settings.notify, about, self.remembered.of_jobs(set), self.problems)
         self.reserve = Reserve(lambda: self.client.head(), self._pending)
         self.duties = DutyBook(self.database, self.reserve.jobs, Means.of(self.settings))
 
-    def _pending(self) -> bool:
-        return self.transactions is not None and bool(self.transactions.open())
+    def _pending(self) -> list[int]:
+        return [] if self.transactions is None else self.transactions.open()
 
     def market(self, base_fee: int) -> Market:
         """Return the price of gas in a block with this base fee in wei, and how long we wait for cheaper gas."""
@@ -232,6 +237,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             _log.info(
                 "node.open", role=role, address=node.address, artifacts=server.uri, chain=settings.chain_id
             )
+            stack.callback(node.notices.close)
             yield node
             _log.info("node.closed", role=role)
 
@@ -247,24 +253,14 @@ def _tell_of_signer(metrics: Metrics, problems: Problems, reason: str | None) ->
 
 
 def _serve(
-    settings: Settings,
-    database: Database,
-    store: Store,
-    problems: Problems,
-    metrics: Metrics,
-    board: Board,
+    settings: Settings, database: Database, store: Store, problems: Problems, metrics: Metrics, board: Board
 ) -> ArtifactServer:
     """Start the artifact server. NOTE: claims name its address on-chain, so a free port, once chosen, is kept."""
     remembered: int = database.get(_PORT, 0)
     ports = [settings.port] if settings.port else list(dict.fromkeys([remembered, 0]))
     for attempt, port in enumerate(ports, 1):
         server = ArtifactServer(
-            store,
-            settings.host,
-            port,
-            problems=problems,
-            registry=metrics.registry,
-            board=board,
+            store, settings.host, port, problems=problems, registry=metrics.registry, board=board
         )
         try:
             server.start()

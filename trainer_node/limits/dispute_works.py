@@ -102,7 +102,8 @@ OF_DISPUTES = (
     Work(
         "computing the moves of a match",
         "a claim or a refutation against our root",
-        "an interval for each stride and the disputed step, one match of a root at a time; twice that fits the clock",
+        "an interval for each stride and the disputed step, one match of a root at a time, outside the loop and before "
+        "all runs; twice that fits the clock",
         "a stake; the next against the same root costs more",
         "N/run/test_cost_estimate.py::test_a_job_whose_clock_is_shorter_than_our_dispute_is_left_to_others",
     ),

@@ -179,6 +179,14 @@ WAITS = (
         "N/run/test_slow_logs.py::test_the_delay_of_a_run_that_gets_on_does_not_grow",
     ),
     Wait(
+        "a rounding log that no server has",
+        "the trainer, and who else has it",
+        RETRY,
+        "the challenge period, of which it takes part in what the run waits for all logs",
+        "requested on the chain; at once after two attempts where a move of ours needs it",
+        "N/run/test_logs_after_an_outage.py::test_what_is_absent_for_longer_is_withheld",
+    ),
+    Wait(
         "a request for data on the chain",
         "claimants",
         Fraction(1),

@@ -159,6 +159,21 @@ class Bundle:
             {name: _read_extra(folder / "extras" / digest.hex(), digest) for name, digest in extras.items()},
         )
 
+    @classmethod
+    def read_of(cls, folder: Path, files: Mapping[str, str]) -> Bundle:
+        """Read the bundle of one of some programs. ``files``: SHA-256 of their files, by whose they are.
+
+        Raises InvalidInput for the bundle of another program, and as `read`.
+        """
+        found = cls.read(folder)
+        if (own := found.program.file_hash().hex()) not in files.values():
+            wanted = ", ".join(f"that of {whose} is {digest}" for whose, digest in files.items())
+            raise InvalidInput(
+                f"{folder} is the bundle of another program, {found.name[:80]!r}: its file has the SHA-256 {own}, "
+                f"{wanted}; leave out --bundle, or give the right one"
+            )
+        return found
+
 
 def _check_folder(folder: Path, program_file: str) -> None:
     """Raise InvalidInput for a folder that a bundle of this program may not be written to."""

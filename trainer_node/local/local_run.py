@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from referee_py.commit.tensor import Array
 from referee_py.execute import Backend, Run, State, StepTrace
@@ -13,11 +15,14 @@ from referee_py.rounding.step_log import StepLog
 from ..run.log_sources import OwnLogs
 from ..run.modes import backend_here
 from ..run.replay import Interrupted, Replay
+from ..workers.channel import Channel
+from ..workers.lead import Lead
 from .bundle import Bundle
 from .run_folder import RunFolder
 
 OnStep = Callable[[State, Mapping[str, float]], None]
 """Called after each step with its state, which is valid during the call, and its scalar metrics."""
+AfterStep = Callable[[State, StepTrace | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,8 @@ class Result:
 class LocalRun:
     """A run of the first ``last`` steps of a bundle. ``commit``: as a trainer does, if these are all steps.
 
-    ``evaluator`` is that of rounded-f64. Without a ``folder``, nothing is kept.
+    ``evaluator`` is that of rounded-f64. Without a ``folder``, nothing is kept. With a ``channel``, its workers compute
+    the steps, of which ``checks`` nodes are computed twice; each of them is told to stop at the end.
     """
 
     bundle: Bundle
@@ -43,21 +49,31 @@ class LocalRun:
     evaluator: str = "torch"
     commit: bool = True
     folder: RunFolder | None = None
+    channel: Channel | None = None
+    checks: int = 1
 
     def compute(self, on_step: OnStep, stop: Callable[[], bool]) -> Result:
-        """Compute the run; ``stop`` is asked after each step. Raises Interrupted; a folder has the state then."""
+        """Compute the run; ``stop`` is asked after each step. Raises Interrupted; a folder has the state then. Raises
+        WorkerLost."""
         return self._in_memory(on_step, stop) if self.folder is None else self._in(self.folder, on_step, stop)
 
     def _in_memory(self, on_step: OnStep, stop: Callable[[], bool]) -> Result:
         bundle, terms = self.bundle, self.bundle.terms
         logs = MemoryLogs() if terms.arithmetic.follows_logs else None
-        run = Run.of(bundle, self._backend(logs), metrics=bundle.metrics)
+        lead = self._lead(logs)
+        run = Run.of(bundle, self._backend(logs), executor=lead, metrics=bundle.metrics)
+        latest = run.latest if lead is None else lead.latest
 
         def after(state: State, _: StepTrace | None) -> None:
-            on_step(state, scalars(run.latest))
+            on_step(state, scalars(latest))
             if stop() and state.step < self.last:
                 raise Interrupted(f"stopped after step {state.step} of {self.last}")
 
+        with _until_stopped(lead):
+            return self._computed(run, logs, after)
+
+    def _computed(self, run: Run, logs: MemoryLogs | None, after: AfterStep) -> Result:
+        terms = self.bundle.terms
         if not self.commit or self.last < terms.steps:
             state = run.advance(run.initial(), self.last, after)
             return Result(state, None, None, self._log_bytes(logs))
@@ -69,7 +85,7 @@ class LocalRun:
 
     def _in(self, folder: RunFolder, on_step: OnStep, stop: Callable[[], bool]) -> Result:
         bundle, terms = self.bundle, self.bundle.terms
-        replay, logs = self._replay(folder)
+        lead, replay, logs = self._replay(folder)
         reached = folder.step
 
         def after(step: int) -> None:
@@ -79,7 +95,8 @@ class LocalRun:
 
         if reached < self.last or self.last == terms.steps:
             try:
-                claim = replay.train(after, lambda: stop() or reached >= self.last, folder.due)
+                with _until_stopped(lead):
+                    claim = replay.train(after, lambda: stop() or reached >= self.last, folder.due)
             except Interrupted:
                 if reached < self.last:
                     raise
@@ -92,15 +109,28 @@ class LocalRun:
     def show(self, interval: int, step: int | None, node: int | None) -> None:
         """Publish more of an interval of the run in the folder (`RunFolder.show`)."""
         assert self.folder is not None
-        self.folder.show(self._replay(self.folder)[0], interval, step, node)
+        self.folder.show(self._replay(self.folder)[1], interval, step, node)
 
-    def _replay(self, folder: RunFolder) -> tuple[Replay, OwnLogs | None]:
+    def _replay(self, folder: RunFolder) -> tuple[Lead | None, Replay, OwnLogs | None]:
         bundle, terms = self.bundle, self.bundle.terms
         logs = None
         if terms.arithmetic.follows_logs:
             logs = OwnLogs(folder.database, folder.key, folder.store, terms.node_count, terms.steps)
-        backend = self._backend(logs)
-        return Replay(bundle, backend, folder.store, folder, log_source=logs, metrics=bundle.metrics), logs
+        backend, lead = self._backend(logs), self._lead(logs)
+        replay = Replay(
+            *(bundle, backend, folder.store, folder),
+            log_source=logs,
+            metrics=bundle.metrics,
+            executor=lead,
+        )
+        return lead, replay, logs
+
+    def _lead(self, logs: LogSource | None) -> Lead | None:
+        """Return what has the steps computed by the workers of the channel, if there is one."""
+        if self.channel is None:
+            return None
+        backend_of = partial(backend_here, self.bundle.terms.mode, self.device, self.evaluator)
+        return Lead(self.bundle, self.bundle.metrics, self.channel, backend_of, logs, self.checks)
 
     def _backend(self, logs: LogSource | None) -> Backend:
         return backend_here(self.bundle.terms.mode, self.device, self.evaluator, logs)
@@ -110,6 +140,19 @@ class LocalRun:
             return None
         steps = range(1, self.last + 1)
         return sum(len((logs.get(step) or StepLog.empty()).encode()) for step in steps)
+
+
+@contextlib.contextmanager
+def _until_stopped(lead: Lead | None) -> Iterator[None]:
+    """Tell the workers to stop after the block, also if it was interrupted, which happens between two steps alone."""
+    try:
+        yield
+    except Interrupted:
+        if lead is not None:
+            lead.close()
+        raise
+    if lead is not None:
+        lead.close()
 
 
 def scalars(metrics: Mapping[str, Array]) -> dict[str, float]:

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Origin of a result: names and values, and sentences for people."""
+    """Origin of a result: names and values, and sentences for people. ``certificate``: what one says, in a sentence, or
+    why there is none."""
 
     facts: Sequence[tuple[str, str]]
     checked: Sequence[str]
     unknown: Sequence[str]
+    certificate: str = ""
 
 
 def local_run(facts: Mapping[str, str]) -> Provenance:
@@ -28,13 +30,22 @@ def local_run(facts: Mapping[str, str]) -> Provenance:
         list(facts.items()),
         ["The run was computed by the party that made this folder, from the bundle's own tensors."],
         unknown,
+        "There is none: nobody else has checked this run. `assay run certificate` makes one of auditors' receipts.",
     )
 
 
 def accepted_result(
-    arithmetic: str, job: JobView, chain_id: int, contract: str, matches: int, watchers: int
+    arithmetic: str,
+    job: JobView,
+    chain_id: int,
+    contract: str,
+    matches: int,
+    watchers: int,
+    *,
+    fetched: bool = True,
 ) -> Provenance:
-    """Return what is known about a job's accepted root. `matches` and `watchers` are how many it has had."""
+    """Return what is known about a job's accepted root. `matches` and `watchers` are how many it has had; `fetched`:
+    the result was fetched, and compared with the root."""
     facts = [
         ("arithmetic", arithmetic),
         ("steps", str(job.program.steps)),
@@ -45,18 +56,24 @@ def accepted_result(
         ("job", str(job.id)),
         ("client", job.client),
     ]
-    group = job.group_of_root(job.accepted_root)
-    members = group.members if group else ()
-    owners = [claim.owner for claim in job.claims if claim.index in members and not claim.lost]
-    checked = [
+    compared = [
         "Every tensor that the run has changed was compared with the accepted root, every tensor that the program "
         "reads with the program hash.",
-        f"Accounts that claimed this root, with a stake, and have not lost it: {', '.join(owners) or 'none'}.",
+    ]
+    checked = [
+        *(compared if fetched else ()),
+        f"Accounts that claimed this root, with a stake, and have not lost it: {', '.join(owners_of(job)) or 'none'}.",
         f"Other roots that were claimed: {len(job.groups) - 1}. Matches about this job: {matches}.",
         f"The challenge phase of {job.challenge_period} s is over, and no match is open.",
         f"Watchers who committed to a root of their own before any was revealed: {watchers}.",
     ]
     return Provenance(facts, checked, _unknown(job))
+
+
+def owners_of(job: JobView) -> list[str]:
+    """Return the accounts whose stake stands behind the accepted root."""
+    group = job.group_of_root(job.accepted_root)
+    return [claim.owner for claim in job.members(group) if not claim.lost] if group else []
 
 
 def _unknown(job: JobView) -> list[str]:

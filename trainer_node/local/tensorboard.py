@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError
+from ..errors import PIP, ConfigError
 
 
 class Scalars:
@@ -20,7 +20,7 @@ class Scalars:
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ModuleNotFoundError as error:
             raise ConfigError(
-                f"--tensorboard needs {error.name}; install it with: pip install 'assay-referee[tensorboard]'"
+                f"--tensorboard needs {error.name}; install it with `{PIP} install 'assay-referee[tensorboard]'`"
             ) from error
         self._event: Any = event_pb2.Event
         self._summary: Any = summary_pb2.Summary

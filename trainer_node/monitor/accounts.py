@@ -4,14 +4,15 @@
     unanswered    it owes a move in a match or a trial, and has not made it
     insolvent     a contract has less ether than is owed from it, as far as this round has read
 
-SAFETY: what is owed is a lower bound, read at one block: credits that the contract confirms, and of the jobs that were
-read the stakes that stand, the stakes of open slots, and rewards. So jobs that were not read never raise an alarm.
+SAFETY: what is owed is a lower bound, read at one block: credits that the contract confirms; of the jobs that were read
+the stakes that stand, the stakes of open slots, rewards, deposits of open requests and bonds of appeals; and the bonds
+of their verifiers. So jobs that were not read never raise an alarm.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eth_utils.address import is_address, to_checksum_address
@@ -74,12 +75,20 @@ class Named:
                         yield Alert(key, Kind.UNANSWERED, level, job.id, text, end)
 
 
-def insolvent(snapshot: Snapshot, owed: Iterable[Owed], jobs: Iterable[JobView]) -> Iterator[Alert]:
+def insolvent(snapshot: Snapshot, owed: Iterable[Owed], readings: Sequence[Reading]) -> Iterator[Alert]:
     """Yield an alert for each contract that has less than it owes. Raises RpcUnavailable and RpcCorrupt."""
     sums = Counter[str]()
     for one in owed:
         sums[one.escrow] += one.wei
-    sums["Jobs"] += sum(map(in_escrow, jobs))
+    bonds = dict[str, int]()
+    for reading in readings:
+        sums["Jobs"] += in_escrow(reading.job)
+        sums["DataAvailability"] += sum(request.deposit for request in reading.requests)
+        sums["Panel"] += sum(
+            m.hearing.state.bond for m in reading.matches if m.hearing and not m.hearing.over
+        )
+        bonds |= {address: verifier.bond for address, verifier in reading.verifiers.items()}
+    sums["VerifierRegistry"] += sum(bonds.values())
     addresses: Mapping[str, str] = snapshot.contracts.deployment.addresses
     for name, wei in sums.items():
         held = balance(snapshot, addresses[name])

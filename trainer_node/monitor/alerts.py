@@ -22,6 +22,7 @@ from referee_py.walk.sides import sides
 
 from ..chain import JobView
 from ..chain.codec.job import NEVER
+from ..ids import side_of
 from .forecast import Outcome
 from .reading import MatchReading, Reading
 
@@ -236,7 +237,7 @@ def _clocks(
     for side in sides(clock.owing(state)):
         left = clock.deadline(state, side) - now
         if is_near(left, period, rules):
-            text = f"{name}: side {side}, {players[side]}, owes a move and has {left} s left of {period}"
+            text = f"{name}: {side_of(side)}, {players[side]}, owes a move and has {left} s left of {period}"
             at = clock.deadline(state, side)
             yield Alert(_id(job, Kind.CLOCK, key, side), Kind.CLOCK, Level.WARNING, job.id, text, at)
 

@@ -17,8 +17,8 @@ from referee_py.jobs import JobPhase
 from referee_py.panel.state import HearingPhase
 
 from ..chain import HearingInfo, JobView, MatchInfo, Snapshot, TrialInfo
-from ..chain.client import Registered
 from ..chain.codec.availability import OpenRequest
+from ..chain.snapshot import Registered
 from ..errors import RpcCorrupt
 from .forecast import Ending, Outcome, match_ending, outcome
 

@@ -18,7 +18,7 @@ import structlog
 
 from referee_py.errors import AssayError, InvalidInput
 
-from ..chain import JobPhase, JobView, Snapshot
+from ..chain import JobPhase, Snapshot
 from ..chain.client import ChainClient
 from .accounts import Named, insolvent
 from .alerts import Alert, Kind, Level, Rules, alerts_of
@@ -115,7 +115,7 @@ class Monitor:
             except AssayError as error:
                 readings[number] = f"{type(error).__name__}: {error}"[:300]
         whole, deployment = self._deployment(
-            snapshot, [r.job for r in readings.values() if isinstance(r, Reading)]
+            snapshot, [r for r in readings.values() if isinstance(r, Reading)]
         )
         if not snapshot.still_canonical():
             return self._blind(
@@ -206,7 +206,7 @@ class Monitor:
 
     # ------------------------------------------------------------------ the deployment
 
-    def _deployment(self, snapshot: Snapshot, jobs: list[JobView]) -> tuple[list[Alert], tuple[str, ...]]:
+    def _deployment(self, snapshot: Snapshot, readings: list[Reading]) -> tuple[list[Alert], tuple[str, ...]]:
         """Return the alerts that concern no single job, and what could not be read."""
         alerts, missing = list[Alert](), list[str]()
         try:
@@ -219,7 +219,7 @@ class Monitor:
         try:
             ages: dict[int, int] = {}
             outstanding = self._credits.owed(snapshot)
-            alerts += insolvent(snapshot, outstanding, jobs)
+            alerts += insolvent(snapshot, outstanding, readings)
             for owed in outstanding:
                 if owed.block not in ages:
                     ages[owed.block] = snapshot.block.timestamp - self.client.block(owed.block).timestamp

@@ -6,15 +6,20 @@
     GET /healthz  the process lives        /readyz  it can work: 200, or 503 with the reasons; what else is wrong
     GET /metrics  Prometheus text
 
-It serves the content of the store and computes nothing, so a peer can cost it only bandwidth. It needs no trust: the
-receiver checks every byte (:mod:`trainer_node.network.download`). Its connections are bounded (`bounded_http`).
+It serves the content of the store and computes nothing but its own readings, whose time is bounded, so a peer can cost
+it only bandwidth. It needs no trust: the receiver checks every byte (:mod:`trainer_node.network.download`). Its
+connections are bounded (`bounded_http`), and so are its threads, which share the interpreter with runs.
 """
 
 from __future__ import annotations
 
 import socket
 import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
+import anyio.to_thread
 import uvicorn
 from fastapi import FastAPI, HTTPException, Response
 from fastapi.responses import FileResponse, JSONResponse
@@ -33,6 +38,36 @@ from .bounded_http import BACKLOG, BoundedHttp, allow_files
 
 _IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 _START_TIMEOUT_S = 10.0
+REST = 20
+"""Times as long as a reading took to compute in which it is not computed again."""
+REST_S = 10.0
+"""Longest time in seconds for that: a machine may have stopped meanwhile."""
+THREADS = 4
+"""Threads that answer requests at the same time."""
+
+T = TypeVar("T")
+
+
+class _Reading(Generic[T]):
+    """A reading that ``compute`` returns, for many who ask for it.
+
+    SAFETY: anybody may ask, and what computes holds the interpreter's lock, for which runs and moves wait. So one
+    thread computes at a time, and all readings together take a twentieth of it at most.
+    """
+
+    def __init__(self, compute: Callable[[], T]) -> None:
+        self._compute, self._lock = compute, threading.Lock()
+        self._found: T | None = None
+        self._until = 0.0
+
+    def __call__(self) -> T:
+        with self._lock:
+            began = time.monotonic()
+            if self._found is None or began >= self._until:
+                self._found = self._compute()
+                ended = time.monotonic()
+                self._until = ended + min(REST * (ended - began), REST_S)
+            return self._found
 
 
 def create_app(
@@ -44,6 +79,9 @@ def create_app(
 ) -> FastAPI:
     """Return the ASGI application that serves a store, and the reports on a board."""
     app = FastAPI(title="Assay artifacts", openapi_url=None, docs_url=None, redoc_url=None)
+
+    shown = _Reading(lambda: problems.shown() if problems is not None else Shown())
+    series = _Reading(lambda: generate_latest(registry) if registry is not None else b"")
 
     def send(name: Name) -> FileResponse:
         path = store.find(name)
@@ -89,25 +127,26 @@ def create_app(
 
     @app.get("/readyz")
     def ready() -> JSONResponse:
-        told = problems.shown() if problems is not None else Shown()
+        told = shown()
         content = {"ready": told.ready, "reasons": told.reasons, "notices": told.notices}
         return JSONResponse(content, status_code=200 if told.ready else 503)
 
     @app.get("/metrics")
     def metrics() -> Response:
-        text = generate_latest(registry) if registry is not None else b""
-        return Response(text, media_type=CONTENT_TYPE_LATEST)
+        return Response(series(), media_type=CONTENT_TYPE_LATEST)
 
     return app
 
 
 class _Counting:
-    """An ASGI application that counts the bytes of the bodies that it sends."""
+    """An ASGI application with few threads, which counts the bytes of the bodies that it sends."""
 
     def __init__(self, app: FastAPI, usage: Usage) -> None:
         self._app, self._usage = app, usage
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+
         async def counted(message: Message) -> None:
             await send(message)
             self._usage.sent += len(message.get("body", b""))

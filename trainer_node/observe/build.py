@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -28,8 +29,9 @@ class Build:
     contracts: str
 
     @classmethod
+    @functools.cache
     def this(cls) -> Build:
-        """Return the build of this process."""
+        """Return the build of this process: as it was when it was first asked for."""
         found = metadata.distribution(DISTRIBUTION)
         return cls(found.version, _source(found), _kernels(), _contracts())
 

@@ -10,9 +10,10 @@ Releases(publisher)                       the list on which a deployment is publ
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ import structlog
 from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple
 from web3 import Web3
+
+from referee_py.gas_schedule import OSAKA, SCHEDULES, Schedule, schedule_like, schedule_named
 
 from ..chain.abi import Build, load_artifact
 from ..chain.contracts import (
@@ -32,19 +35,24 @@ from ..chain.contracts import (
     hash_of,
     needs_of,
 )
-from ..chain.fees import ETHER, GWEI
-from ..chain.fitness import require_fit
+from ..chain.fees import ETHER, GWEI, in_ether
+from ..chain.fitness import charged, require_fit
 from ..chain.outbox import Call
 from ..chain.releases import Releases
 from ..chain.rpc import guarded
 from ..chain.transactions import TransactionManager
 from ..chain.view import ChainRule
-from ..errors import ConfigError, DeployError, WrongChain
+from ..errors import ConfigError, DeployError, InsufficientFunds, WrongChain
 from ..settings.settings import LOCAL_CHAINS
-from ..stake.min_stake import least_stake
+from ..stake.min_stake import chain_price, least_stake
 from .deploy_defaults import DAY_S, NOBODY
 
 _log = structlog.get_logger(__name__)
+ROOM_BYTES = 8 << 20
+"""Room for the file and twice that of the sources, which are written when all is paid."""
+MARGIN = 3
+"""Multiple of its cost that an account needs while it deploys: each transaction offers twice the base fee or more, and
+many are open at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +62,11 @@ class Parameters:
     min_bond: int = ETHER
     leave_delay: int = 7 * DAY_S
     """Must exceed the length of any match in which a verifier may have voted."""
-    stake_gas: int = field(default_factory=partial(least_stake, 1))
-    """Least value of a stake in units of gas. SAFETY: half of it must cover the worst dispute."""
+    schedule: Schedule = OSAKA
+    """Schedule by which prices count: what the chain charges, or will charge after a fork."""
+    stake_gas: int = 0
+    """Least value of a stake in units of gas; if not given, the least stake under the schedule. SAFETY: half of it must
+    cover the worst dispute."""
     min_fee: int = GWEI
     """Least price, in wei, that a unit of gas counts for in a job."""
     min_period: int = 60
@@ -67,6 +78,10 @@ class Parameters:
     """Account that may stop all clocks and let them run again; nobody by default."""
     pause_budget: int = 30 * DAY_S
     """Longest total of all pauses."""
+
+    def __post_init__(self) -> None:
+        if not self.stake_gas:
+            object.__setattr__(self, "stake_gas", least_stake(1, self.schedule))
 
 
 def deploy(
@@ -81,16 +96,19 @@ def deploy(
 ) -> Deployment:
     """Deploy all contracts and write ``path``. Returns the deployment.
 
-    Raises UnfitChain if the chain lacks what the contracts or their users need; DeployError if ``path`` names contracts
-    that are live on this chain (unless ``force``), or if the code is not there afterwards; and every error of
-    :meth:`TransactionManager.submit` and `wait`.
+    Raises UnfitChain if the chain lacks what the contracts or their users need, or charges more than ``parameters``
+    count by; DeployError if ``path`` names contracts that are live on this chain (unless ``force``), if it cannot be
+    written, or if the code is not there afterwards; InsufficientFunds if the account cannot pay for all; and every
+    error of :meth:`TransactionManager.submit` and `wait`.
     """
     parameters = parameters or Parameters()
     if not force:
         refuse_live(web3, path)
-    require_fit(web3, needs_of(build), ChainRule(local=chain_id in LOCAL_CHAINS))
+    require_fit(web3, needs_of(build), ChainRule(local=chain_id in LOCAL_CHAINS), parameters.schedule)
     with guarded("eth_blockNumber"):
         block = web3.eth.block_number
+    _refuse_full(path)
+    _refuse_poor(web3, transactions, build)
     addresses: dict[str, str] = {}
     # NOTE: the contracts of the first wave need no other address, so they go into as few blocks as possible.
     for wave in (FIRST, *((name,) for name in NAMES[len(FIRST) :])):
@@ -106,9 +124,61 @@ def deploy(
             addresses[name] = Web3.to_checksum_address(receipt.contract)
             _log.info("deploy.contract", name=name, address=addresses[name], gas_used=receipt.gas_used)
     hashes = {name: _verified(web3, name, address, build) for name, address in addresses.items()}
-    deployment = Deployment(chain_id, block, addresses, hashes)
+    deployment = Deployment(chain_id, block, addresses, hashes, schedule=parameters.schedule)
     deployment.save(path)
     return deployment
+
+
+def _refuse_full(path: Path) -> None:
+    """Raise DeployError, before anything is paid, if the disk has no room for the addresses and the sources."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent) as probe:
+            probe.write(bytes(ROOM_BYTES))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        raise DeployError(
+            f"{path} cannot be written: {error.strerror}; make room for {ROOM_BYTES:,} bytes, or name another place "
+            "with --deployment"
+        ) from error
+
+
+def _refuse_poor(web3: Web3, transactions: TransactionManager, build: Build) -> None:
+    """Raise InsufficientFunds, before anything is paid, if the account cannot even pay for the code.
+
+    NOTE: by the cheapest schedule, without constructors and calldata: who is not refused may still have too little.
+    """
+    codes = [len(load_artifact(name, build).runtime) for name in NAMES]
+    gas = sum(OSAKA.base + OSAKA.account + OSAKA.code * size for size in codes)
+    least, have = gas * chain_price(web3), transactions.balance()
+    if have < least:
+        raise InsufficientFunds(
+            f"{len(codes)} contracts take {gas:,} gas at least, {in_ether(least)} at the price now; "
+            f"{transactions.address} has {in_ether(have)}; send it {in_ether(MARGIN * least - have)}, since "
+            "transactions offer more than they pay"
+        )
+
+
+def chosen_schedule(web3: Web3, name: str | None) -> Schedule:
+    """Return the schedule of this name, or that which the chain charges by.
+
+    Raises InvalidInput for an unknown name; DeployError if none is given and the chain charges as none that we know, or
+    does not say; RpcUnavailable, RpcCorrupt.
+    """
+    if name is not None:
+        return schedule_named(name)
+    price = charged(web3)
+    found = schedule_like(price) if price is not None else None
+    if found is None:
+        what = (
+            "does not say what a new word of storage costs"
+            if price is None
+            else f"charges {price:,} gas for a new word"
+        )
+        names = ", ".join(one.name for one in SCHEDULES)
+        raise DeployError(f"the chain {what}: state by which schedule prices count, --schedule ({names})")
+    return found
 
 
 def publish(

@@ -6,6 +6,7 @@ The checks change nothing but a file that is served for a moment, in a folder th
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import shutil
 import socket
@@ -34,9 +35,10 @@ from ..errors import AlreadyRunning
 from ..network.artifact_server import ArtifactServer
 from ..observe.findings import Finding, State
 from ..settings.settings import Settings
-from ..stake.min_stake import chain_price, worst_gas
+from ..stake.min_stake import chain_price, schedule_of, worst_gas
 from ..storage.process import exclusive
 from ..storage.store import Store
+from ..workers.launch import check_torch
 
 GIB = 1 << 30
 LOW_DISK, LEAST_DISK = 10 * GIB, GIB // 4
@@ -48,6 +50,7 @@ def examine(settings: Settings, *, key: bool = True) -> Iterator[Finding]:
     """Yield the findings, one after the other. ``key``: open the key file too, which takes a second."""
     yield from _guard("kernels", _kernels)
     yield from _guard("device", lambda: _device(settings))
+    yield from _guard("workers", lambda: _workers(settings))
     yield from _guard("disk", lambda: _disk(settings))
     yield from _guard("database", lambda: _database(settings))
     yield from _guard("key", lambda: _key(settings, opens=key))
@@ -77,7 +80,7 @@ def _guard(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Findin
     try:
         yield from check()
     except AssayError as error:
-        yield Finding(name, State.FAIL, str(error))  # its message names the remedy
+        yield Finding(name, State.FAIL, str(error), error.advice)  # or its message names it
     except Exception as error:  # NOTE: a check that breaks must not hide the others.
         yield Finding(name, State.FAIL, f"{type(error).__name__}: {error}", "run it again with --debug")
 
@@ -124,6 +127,19 @@ def _device(settings: Settings) -> Iterator[Finding]:
     import torch
 
     yield Finding("device", State.OK, f"cuda: {torch.cuda.get_device_name()}")
+
+
+def _workers(settings: Settings) -> Iterator[Finding]:
+    if settings.workers == 1:
+        return
+    check_torch()
+    count, threads, cores = settings.workers, settings.worker_threads, os.cpu_count() or 1
+    text = f"{count} processes of {threads} threads for {cores} cores, each with 1/{count} of limits.memory_bytes"
+    if settings.device == "cpu" and count * threads > cores:
+        remedy = f"lower workers or threads to a product of {cores}: sharing a core is slower than one process alone"
+        yield Finding("workers", State.WARN, text, remedy)
+    else:
+        yield Finding("workers", State.OK, text)
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:
@@ -226,14 +242,21 @@ def _endpoints(settings: Settings, endpoints: Endpoints) -> Iterator[Finding]:
 def _contracts(settings: Settings, clients: list[ChainClient]) -> Iterator[Finding]:
     client = open_client(settings)
     clients.append(client)
-    names = len(client.deployment.addresses)
+    names, file = len(client.deployment.addresses), client.deployment.schedule
     yield Finding("contracts", State.OK, f"the code of {names} contracts is that of the deployment")
+    counts_by = schedule_of(client.at_head().stake_gas)
+    if file is not None and file is not counts_by:
+        text = f"{settings.deployment_file} says that stakes count by {file.name}; they count by {counts_by.name}"
+        yield Finding(
+            "deployment", State.FAIL, text, "ask who deployed it for the file that was written then"
+        )
 
 
 def _fitness(settings: Settings, web3: Web3, clients: list[ChainClient]) -> Iterator[Finding]:
     """Try what the deployment needs of the chain; without one, what a standard deployment would."""
     deployed = clients[0].needs if clients else None
-    yield from check_chain(web3, deployed or needs_of(Build.STANDARD), settings.chain_rule)
+    stated = schedule_of(clients[0].at_head().stake_gas) if clients else None
+    yield from check_chain(web3, deployed or needs_of(Build.STANDARD), settings.chain_rule, stated)
 
 
 def _ether(settings: Settings, web3: Web3, client: ChainClient | None) -> Iterator[Finding]:
@@ -249,8 +272,9 @@ def _ether(settings: Settings, web3: Web3, client: ChainClient | None) -> Iterat
             "ether", State.OK if have else State.FAIL, text, "" if have else f"send ether to {address}"
         )
         return
-    stake = client.snapshot().least_stake()
-    need = 2 * stake + worst_gas() * price
+    snapshot = client.snapshot()
+    stake = snapshot.least_stake()
+    need = 2 * stake + worst_gas(schedule_of(snapshot.stake_gas)) * price
     text = (
         f"{address} has {have / ETHER:.6g} ether; one job of the least stake takes up to {need / ETHER:.6g}: stake, "
         f"bond of an appeal, and the gas of the worst dispute at {price / GWEI:.3g} gwei"

@@ -6,12 +6,13 @@ import json
 import os
 import secrets
 import shlex
+import shutil
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from referee_py.errors import InvalidInput
+from referee_py.errors import AssayError, InvalidInput
 
 from ..chain.fees import ETHER
 from ..daemon.keys import WORK_FACTOR, create_key
@@ -41,6 +42,14 @@ def quickstart(folder: Path, rpc_url: str, chain_id: int, *, answers: bool) -> S
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} exists and is not empty; name another folder")
+    try:
+        return _made(folder, rpc_url, chain_id, answers=answers)
+    except (OSError, AssayError):
+        shutil.rmtree(folder, ignore_errors=True)  # NOTE: it was empty; a part of it would be in the way.
+        raise
+
+
+def _made(folder: Path, rpc_url: str, chain_id: int, *, answers: bool) -> Started:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     password = secrets.token_urlsafe(24)

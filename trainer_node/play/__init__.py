@@ -2,10 +2,12 @@
 
 actions         decisions about a job: pure functions
 jobs            the Jobs contract: slot, commitment, result, claim, end
-disputes        which of a job's matches and hearings are ours
-matches         moves in a match
+disputes        which of a job's matches and hearings are ours, and have a turn
+dispute_turns   one turn in a match or a hearing
+matches         what is due in a match
+match_moves     our moves in a match, computed outside the loop
 hearings        moves in a hearing and its trials
-trial_drafts    moves of trials, computed outside the loop
+drafts          moves of matches and trials, computed outside the loop
 right_records   right records of disputed operators, computed outside the loop
 judgement       a verifier's execution of the operator
 verdicts        what a verifier does about a hearing

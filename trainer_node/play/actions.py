@@ -1,6 +1,7 @@
 """Decisions about a job: pure functions of the chain's state and our own data.
 
     trainer     join -> commit -> reveal -> play -> finalize -> collect -> withdraw
+                join -> resign -> withdraw
     challenger                  challenge -> play -> finalize -> collect -> withdraw
     sampler                     refute    -> play -> finalize -> collect -> withdraw      (sampling/decide.py)
 
@@ -25,6 +26,7 @@ class JobAction(StrEnum):
     """An action on a job. The node adds the arguments of the call."""
 
     JOIN = "join"
+    RESIGN = "resign"
     COMMIT = "commit"
     REVEAL = "reveal"
     CHALLENGE = "challenge"
@@ -32,17 +34,18 @@ class JobAction(StrEnum):
 
 
 def trainer_actions(
-    job: JobView, me: str, own: RunClaim | None, now: int, *, willing: bool
+    job: JobView, me: str, own: RunClaim | None, now: int, *, willing: bool, keeps: bool = True
 ) -> list[JobAction]:
-    """Return what a trainer does about a job now. ``own``: its result, if it has one; ``willing``: it would join."""
+    """Return what a trainer does about a job now. ``own``: its result, if it has one; ``willing``: it would join;
+    ``keeps``: it would commit, if it has a slot."""
     mine = job.trainer(me)
     match job.phase:
         case JobPhase.TRAINING if mine is None:
             return [JobAction.JOIN] if willing and len(job.trainers) < job.slots else []
-        case JobPhase.TRAINING if (
-            mine is not None and own is not None and mine.commitment == EMPTY_COMMITMENT
-        ):
-            return [JobAction.COMMIT]
+        case JobPhase.TRAINING if mine is not None and mine.commitment == EMPTY_COMMITMENT:
+            if not keeps:
+                return [JobAction.RESIGN]
+            return [] if own is None else [JobAction.COMMIT]
         case JobPhase.REVEAL if mine is not None and own is not None:
             return [] if mine.revealed or mine.commitment == EMPTY_COMMITMENT else [JobAction.REVEAL]
     return closing(job, me, now)

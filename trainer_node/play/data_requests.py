@@ -21,6 +21,7 @@ from referee_py.params import ANSWER_GAS, BYTE_GAS, CROWD, MAX_OPEN, STEP
 from ..chain import Call, Contracts, JobPhase, JobView, Receipt, Snapshot, TransactionManager
 from ..chain.codec.availability import Ledger, OpenRequest, close_call, request_call
 from ..chain.fees import ETHER, next_base_fee
+from ..chain.on_their_way import OnTheirWay
 from ..chain.outbox import Value
 from ..compute.job_runner import JobRunner
 from ..daemon.due import Due
@@ -57,8 +58,9 @@ class DataRequester:
         spare: Callable[[int], int],
     ) -> None:
         self._spare = spare
-        self._sent: dict[int, int | None] = {}
-        """By job: the block of our last request; None while it is unknown."""
+        self._known: set[int] = set()
+        """Jobs of which it is known what an earlier process may have requested."""
+        self._requests_sent = OnTheirWay(transactions.open)
         self._contracts = contracts
         self._transactions = transactions
         self._runner = runner
@@ -69,10 +71,18 @@ class DataRequester:
         """Return what is due for logs that we could not fetch; None if we do not request the logs of this job."""
         if not job.program.arithmetic.follows_logs or job.phase not in (JobPhase.CHALLENGE, JobPhase.CLOSING):
             return None
-        program = self._runner.starved(job.id)
+        starved = self._runner.starved(job.id)
+        program = starved or self._runner.lacks_logs(job.id)
         if program is None:
             return None
         ledger = snapshot.ledger(job)
+        shown = Shown(job.program, program, job.logs, ledger.answers)
+        if starved is None:
+            # NOTE: what was computed by logs that the chain has shown gets them from there again. Nothing is requested
+            # before a move needs it.
+            if next(shown.missing(), None) is None:
+                self._runner.deliver(job.id, shown)
+            return None
         late = {
             key: request
             for key, request in ledger.open.items()
@@ -88,7 +98,6 @@ class DataRequester:
         # SAFETY: once logs are withheld, the job ends void, and we pay for no more of them.
         if job.finder is not None:
             return []
-        shown = Shown(job.program, program, job.logs, ledger.answers)
         # SAFETY: the run's author chooses how many places there are, and this is the loop's thread: we list no more of
         # them than are open and can be requested at once.
         missing = list(islice(shown.missing(), MAX_OPEN + STEP))
@@ -97,12 +106,11 @@ class DataRequester:
             return []
         places = [place for place in missing if (job.logs, place) not in ledger.open]
         # SAFETY: until we have read a block that shows our last request, we would pay for the same places again.
-        if self._transactions.open():
-            return []
-        since = self._sent.setdefault(job.id, 0)
-        if since is None:
-            since = self._sent[job.id] = snapshot.head()
-        if snapshot.block.number < since or not places or job.phase is not JobPhase.CHALLENGE:
+        if job.id not in self._known:
+            self._known.add(job.id)
+            self._requests_sent.sent(job.id)
+        shows = self._requests_sent.shows(job.id, snapshot.block.number, snapshot.head)
+        if not shows or not places or job.phase is not JobPhase.CHALLENGE:
             return []
         return self._requests(snapshot, job, places, ledger, shown.least_gas())
 
@@ -167,8 +175,10 @@ class DataRequester:
             return []
 
         def sent(receipt: Receipt | None) -> None:
-            self._sent[job.id] = receipt.block if receipt is not None else None
+            if receipt is not None:
+                self._requests_sent.mined(job.id, receipt.block)
 
+        self._requests_sent.sent(job.id)
         value = Value(*(sum(deposit_of(p.piece, at) << rank for p in batch) for at in (price, enough)))
         about = {"job": job.id, "places": len(batch), "rank": rank}
         made = request_call(self._contracts.subject(job.id, job.logs), batch)

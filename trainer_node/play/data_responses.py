@@ -76,7 +76,9 @@ class DataResponder:
         # SAFETY: the snapshot is some blocks old, and for what is answered by now, by us or another, nobody pays again.
         # What a reorganisation takes back is open in the newest block again, and is sent again.
         if head.block.number > snapshot.block.number:
-            ready = {key: ready[key] for key in head.ledger(head.job(job.id)).open if key in ready}
+            ready = {
+                key: ready[key] for key in head.ledger(head.job(job.id, told=False)).open if key in ready
+            }
         # SAFETY: in this order, computing one interval a period and sending 100,000 bytes a minute is always in time.
         order = sorted(ready, key=lambda key: (wanted[key], key[1]))
         batch = self._batch(job, order, ready, replay)

@@ -1,5 +1,5 @@
-"""Moves in the matches and hearings of a job: those in which we are a spokesman, and those in which we have a
-result and help.
+"""Matches and hearings of a job that have a turn: those in which we are a spokesman, and those in which we have a
+result and help. What is due in each: `dispute_turns`.
 
 A hearing may last longer than its match and its job. What is not done is in the node's database (`open_duties`).
 """
@@ -7,37 +7,26 @@ A hearing may last longer than its match and its job. What is not done is in the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 
-from referee_py.commit import Record
 from referee_py.errors import AssayError
 from referee_py.execute import RunClaim
-from referee_py.game.state import Phase
-from referee_py.panel.state import Submission
-from referee_py.trial.solver import Operator
 
-from ..chain import Group, HearingInfo, JobView, MatchInfo, Snapshot
+from ..chain import Group, HearingInfo, JobView, Snapshot
 from ..compute.job_runner import JobRunner
-from ..daemon.due import Due
-from ..daemon.helping import helping
-from ..daemon.loop import Turn
+from ..daemon.job_turns import Turn
 from ..daemon.service import Daemon
 from ..errors import DiskFailed
 from ..run.refutation import Refuted
-from ..run.replay import Replay
-from ..stake.gas_patience import NONE, Patience
-from ..stake.min_stake import TRIAL_MOVES, match_moves
-from .actions import seats, stands_for
+from .actions import stands_for
+from .dispute_turns import DisputeTurns
 from .hearings import HearingPlayer
 from .matches import MatchPlayer
 from .open_duties import Undone
-from .right_records import Rights
 
 
 class Disputes:
-    """Plays for the account ``me`` with the runs of ``runner``. ``undone``: what of ours is not done."""
+    """Goes through them for the account ``me`` with the runs of ``runner``. ``undone``: what of ours is not done."""
 
     def __init__(
         self,
@@ -48,18 +37,24 @@ class Disputes:
         matches: MatchPlayer,
         hearings: HearingPlayer,
     ) -> None:
-        self._runner = runner
         self._me = me
         self._undone = undone
         self._matches = matches
         self._hearings = hearings
-        self._market = node.market
+        self._turns = DisputeTurns(node, runner, me, matches, hearings)
         self._gas = node.gas
-        self._gauges = node.gauges
+
+    @property
+    def computing(self) -> bool:
+        """True while moves in matches are being computed."""
+        return self._matches.computing
 
     def note(self, job: JobView) -> None:
-        """Remember the matches in which we are a spokesman: their hearings may outlast them."""
-        for number in job.match_ids() if job.open_matches else []:
+        """Remember the matches in which we are a spokesman: their hearings may outlast them. Forget those that are
+        over."""
+        open_matches = job.match_ids() if job.open_matches else []
+        self._matches.forget(job.id, but=open_matches)
+        for number in open_matches:
             pair = job.pair(number)
             if pair is not None and self._speaks(job, pair):
                 with contextlib.suppress(DiskFailed):  # every look tries again
@@ -96,7 +91,7 @@ class Disputes:
         helps: int | None,
     ) -> list[Turn]:
         """Return a turn for each match and hearing in which one of our results is at stake. ``unread``: matches whose
-        hearings cannot be read; ``helps``: see `Due` and `helping`."""
+        hearings cannot be read; ``helps``: see `Due`."""
         heard = {hearing.match_id for hearing in hearings} | unread
         matches, others = list[Turn](), list[Turn]()
         for number in job.match_ids() if job.open_matches else []:
@@ -108,100 +103,20 @@ class Disputes:
             if helped is not None and not self._gas.pays:
                 continue
             read = cache(partial(snapshot.match, job, number))
-            play = partial(self._match, snapshot, job, own, read)
-            matches.append(Turn(f"match {number:#x}", partial(helping, helped, play)))
+            play = partial(self._turns.match, snapshot, job, own, read)
+            matches.append(Turn(f"match {number:#x}", play, helped))
             if number not in heard:
-                hear = partial(self._hearing_without_claim, snapshot, job, own, read)
-                others.append(Turn(f"hearing of match {number:#x}", partial(helping, helped, hear)))
+                hear = partial(self._turns.hearing_without_claim, snapshot, job, own, read)
+                others.append(Turn(f"hearing of match {number:#x}", hear, helped))
         for hearing in hearings:
             for_others = None if hearing.player(self._me) else helps
             if for_others is not None and not self._gas.pays:
                 continue
-            hear = partial(self._hearing_of, snapshot, job, results, hearing)
-            others.append(Turn(f"hearing of match {hearing.match_id:#x}", partial(helping, for_others, hear)))
+            hear = partial(self._turns.hearing, snapshot, job, results, hearing)
+            others.append(Turn(f"hearing of match {hearing.match_id:#x}", hear, for_others))
         return matches + others
 
     def _speaks(self, job: JobView, pair: tuple[Group, Group]) -> bool:
         """Return whether we are the spokesman of a side."""
         speakers = [job.claims[group.speaker].owner for group in pair if group.speaker is not None]
         return self._me.lower() in (owner.lower() for owner in speakers)
-
-    def _match(
-        self, snapshot: Snapshot, job: JobView, own: RunClaim, read: Callable[[], MatchInfo]
-    ) -> Iterator[Due]:
-        """Yield our moves in a match."""
-        replay = self._runner.replay(job.id, own)
-        for seat in seats(job, [read()], self._me, own):
-            against = seat.opponent.speaker
-            self._gauges.match(job, seat, snapshot.now)
-            patience = self._patience(snapshot, job, 0 if against is None else job.claims[against].stake)
-            servers = job.servers(job.members(seat.opponent))
-            yield from self._matches.due(seat, replay, servers, snapshot.now, patience)
-
-    def _hearing_without_claim(
-        self, snapshot: Snapshot, job: JobView, own: RunClaim, read: Callable[[], MatchInfo]
-    ) -> list[Due]:
-        """Return our moves in the hearing of a match in which we have no claim, but a result."""
-        match = read()
-        if match.state.phase is not Phase.HEARING or not seats(job, [match], self._me, own):
-            return []
-        hearing = snapshot.hearing(job, match.id)
-        return [] if hearing is None else self._hearing(snapshot, job, own, hearing)
-
-    def _hearing_of(
-        self, snapshot: Snapshot, job: JobView, results: list[RunClaim], hearing: HearingInfo
-    ) -> list[Due]:
-        """Return our moves in a hearing, whose match may be over, with the result that it is about."""
-        if len(results) == 1:
-            return self._hearing(snapshot, job, results[0], hearing)
-        roots = snapshot.match(job, hearing.match_id).terms.roots
-        for own in results:
-            against = own.against if isinstance(own, Refuted) else None
-            if own.root in roots and (against is None or against in roots):
-                return self._hearing(snapshot, job, own, hearing)
-        return []
-
-    def _hearing(self, snapshot: Snapshot, job: JobView, own: RunClaim, hearing: HearingInfo) -> list[Due]:
-        """Return our moves in a hearing and its trial."""
-        source = _OperatorSource(
-            hearing, job, self._runner.replay(job.id, own), self._me, self._hearings.rights
-        )
-        players = set(hearing.terms.submission.players) - {self._me}
-        staked = min((claim.stake for claim in job.claims if claim.owner in players), default=0)
-        return self._hearings.due(snapshot, hearing, source, self._patience(snapshot, job, staked))
-
-    def _patience(self, snapshot: Snapshot, job: JobView, staked: int) -> Patience:
-        """Return our patience in a dispute in which the other side has staked ``staked`` wei."""
-        market = self._market(snapshot.block.base_fee)
-        estimate = self._runner.prepare(job) if market.patient_s else None
-        # SAFETY: while it is unknown how much is still to be computed, we do not wait.
-        if estimate is None:
-            return NONE
-        busy_s = estimate.dispute_s(job.program) + (match_moves(job.program) + TRIAL_MOVES) * market.latency_s
-        return market.about(staked, job.stake_gas, busy_s)
-
-
-@dataclass(frozen=True)
-class _OperatorSource:
-    """A spokesman's knowledge of a disputed operator, from its own run."""
-
-    hearing: HearingInfo
-    job: JobView
-    replay: Replay
-    me: str
-    rights: Rights
-
-    @property
-    def at(self) -> Submission:
-        return self.hearing.terms.submission
-
-    def right(self, patience_s: float, *, hurry: bool) -> Record | None:
-        return self.rights.of(self.hearing, self.replay, patience_s, hurry=hurry)
-
-    def operator(self) -> Operator:
-        return self.replay.operator(self.at.step, self.at.node)
-
-    def servers(self) -> list[str]:
-        """NOTE: in a trial against a signer, the other spokesman made the record that the signer stands by."""
-        others = set(self.at.players) - {self.me}
-        return self.job.servers(claim for claim in self.job.claims if claim.owner in others)

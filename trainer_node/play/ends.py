@@ -1,4 +1,5 @@
-"""Ends of what holds a stake of ours: believed once enough endpoints confirm the look that shows them."""
+"""Ends of what holds a stake of ours, and other terms of a job at which we work: believed once enough endpoints confirm
+the look that shows them."""
 
 from __future__ import annotations
 
@@ -57,3 +58,18 @@ class Ends:
     def back(self, job: int) -> None:
         """Note that a job continues, or that nothing of it is kept any more."""
         self._believed.discard(job)
+
+
+class Changes:
+    """SAFETY: a job's terms never change on one chain. So a look that shows others is of another chain, or false; and
+    what was computed and found by the terms that were known would be dropped, again and again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._confirmer = Confirmer(clock)
+
+    def believed(self, snapshot: Snapshot, job: int) -> bool:
+        """Return whether a job has other terms, as the snapshot says."""
+        refusal = self._confirmer.refusal(snapshot)
+        if refusal:
+            _log.warning("job.terms_not_confirmed", job=job, reason=refusal)
+        return refusal is None

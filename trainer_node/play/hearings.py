@@ -5,16 +5,16 @@
     both        keep a hearing going: escalate, proceed
 
 Every round reads the hearings from the chain, so a restart loses nothing. Moves in trials may take long to compute;
-threads beside the node's loop compute them (`trial_drafts`).
+threads beside the node's loop compute them (`drafts`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 import structlog
@@ -22,9 +22,9 @@ import structlog
 from referee_py.commit import Record
 from referee_py.commit.tensor import Array
 from referee_py.panel.solver import plan, seat
-from referee_py.panel.state import Appeal, HearingPhase
+from referee_py.panel.state import Appeal, HearingPhase, Stand, Submission
 from referee_py.program import Structure, TensorType
-from referee_py.trial import Timeout
+from referee_py.trial import Stage, Timeout
 from referee_py.trial import solver as trials
 from referee_py.trial.chain_states import ChainStates
 from referee_py.trial.solver import Operator, Planned
@@ -38,17 +38,14 @@ from ..errors import RpcCorrupt
 from ..ids import whole
 from ..network.opponents import Opponents
 from ..run.package import MAX_HEADER_BYTES
+from ..stake.admission import DRAFT_LANES
 from ..stake.gas_patience import NONE, Patience, Slack
-from .right_records import Rights
-from .trial_drafts import Drafts, Stop
+from .drafts import Drafts, RoundPatience, Stop
+from .right_records import First, Rights
 
 MAX_KEPT = 4
-"""Number of operators whose tensors are kept while their trials last. NOTE: states of a chain are kept for every trial.
-With more trials than this in which a move of ours is due, each round recomputes tensors, but repeats no pass."""
-PATIENCE_S = 1.0
-"""Seconds that a round of the node's loop waits for moves and right records, over all hearings; what takes longer is
-sent later."""
-
+"""Number of operators whose tensors are in memory while their trials last. NOTE: states of a chain are kept for every
+trial. With more trials than this in which a move of ours is due, each round reads published tensors from the disk."""
 _log = structlog.get_logger(__name__)
 
 
@@ -60,8 +57,9 @@ class OperatorSource(Protocol):
         time in which it is of use is over."""
         ...
 
-    def operator(self) -> Operator | None:
-        """Return the operator's tensors, to which the party's record commits."""
+    def operator(self) -> Callable[[], Operator] | None:
+        """Return what gives the operator's tensors, to which the party's record commits; it may compute them, so it is
+        called outside the loop."""
         ...
 
     def servers(self) -> Sequence[str]:
@@ -71,9 +69,10 @@ class OperatorSource(Protocol):
 
 @dataclass
 class _Kept:
-    job_id: int
+    of: Submission
     right: Record | None = None
-    operator: Operator | None = None
+    operator: Callable[[], Operator] | None = None
+    """Gives the operator's tensors, and holds them from the first draft on."""
     walk: ChainStates = field(default_factory=ChainStates)
     waiting: object = None
     """The state in which a move waits for cheaper gas, once that is logged."""
@@ -82,7 +81,7 @@ class _Kept:
 
 
 class HearingPlayer:
-    """Decides for the account ``me``, until ``stop`` is set."""
+    """Decides for the account ``me``, until ``stop`` is set. Moves are computed within ``first``."""
 
     def __init__(
         self,
@@ -90,17 +89,17 @@ class HearingPlayer:
         me: str,
         opponents: Opponents,
         stop: threading.Event,
-        patience_s: float = PATIENCE_S,
+        patience: RoundPatience | None = None,
+        first: First = nullcontext,
     ) -> None:
         self._contracts = contracts
         self._me = me
         self._opponents = opponents
-        self._drafts = Drafts(stop)
-        self.rights = Rights()
+        self._drafts: Drafts[int, Planned] = Drafts(stop, DRAFT_LANES, "trial")
+        self._first = first
+        self.rights = Rights(first)
         """Right records, which spokesmen compute before an appeal."""
-        self._patience_s = patience_s
-        self._round: tuple[Snapshot | None, float] = None, 0.0
-        """The snapshot of this round of the loop, and the seconds left of its patience."""
+        self._patience = RoundPatience() if patience is None else patience
         self._kept: dict[int, _Kept] = {}
 
     def due(
@@ -122,22 +121,22 @@ class HearingPlayer:
         elif move is not None:
             bond = hearing.bond if isinstance(move, Appeal) else 0
             call = Call.batch(self._contracts.panel, hearing_call(move, hearing.id), value=bond)
-            return [
-                Due(
-                    call,
-                    "hearing.move",
-                    {"match": whole(hearing.match_id), "move": move.function},
-                    dispute=True,
-                )
-            ]
+            about = {"match": whole(hearing.match_id), "move": move.function}
+            # SAFETY: all verdicts that we have signed may be overruled in one block, so no stand waits for another.
+            sent = _nothing_waits if isinstance(move, Stand) else None
+            return [Due(call, "hearing.move", about, dispute=True, sent=sent)]
         return []
 
     def forget(self, job_id: int, but: Collection[int] = ()) -> None:
         """Drop the data kept about a job's hearings, except those in ``but``."""
-        for number in [n for n, kept in self._kept.items() if kept.job_id == job_id and n not in but]:
-            self._drafts.forget(number)
-            self.rights.forget(number)
-            del self._kept[number]
+        for number in [n for n, kept in self._kept.items() if kept.of.job_id == job_id and n not in but]:
+            self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        """Drop the data kept about a hearing."""
+        self._drafts.forget(number)
+        self.rights.forget(number)
+        del self._kept[number]
 
     def _matters(self, hearing: HearingInfo, now: int) -> bool:
         """Return whether our next move depends on the right record."""
@@ -187,36 +186,33 @@ class HearingPlayer:
     ) -> list[Planned]:
         """Return our moves in the trial, or none while they are still being computed."""
         kept, state = self._keep(hearing), (trial.state, trial.children, trial.leaves)
-        # SAFETY: the tensors of an operator take an interval of a run to compute. With more trials than are kept, it is
-        # one for each trial in which a move of ours may be due, and none for those that wait for the other side.
+        # SAFETY: the tensors of an operator may be large. With more trials than are kept in memory, they are read for
+        # each trial in which a move of ours may be due, and for none that waits for the other side.
         if kept.idle == state:
             return []
-        operator = self._operator(hearing, source)
-        if operator is None:
+        make = self._operator(hearing, source)
+        if make is None:
             return []
         servers, now = list(source.servers()), snapshot.now
 
         def work(stop: Stop) -> Sequence[Planned]:
-            operator.walk.stop = stop
             rival = Rival(trial, 1 - side, self._opponents.ask(servers).tensor)
-            return trials.plan(trial.state, trial.dispute, side, operator, rival, now)
+            if trial.state.stage in (Stage.OUTPUTS, Stage.WALK, Stage.LEAF):
+                # SAFETY: asked for here, so that no run rests while the other side's server is slow.
+                rival.output(trial.state.output)
+            with self._first():
+                operator = make()
+                operator.walk = kept.walk
+                operator.walk.stop = stop
+                return trials.plan(trial.state, trial.dispute, side, operator, rival, now)
 
-        with self._patient(snapshot) as left:
+        with self._patience.of(snapshot) as left:
             moves = self._drafts.moves(hearing.id, state, work, left)
         if moves is None:
-            _log.info("trial.pending", match=whole(hearing.match_id), side=side, steps=operator.walk.steps)
+            _log.info("trial.pending", match=whole(hearing.match_id), side=side, steps=kept.walk.steps)
         elif not moves and not owing(trial.state) >> side & 1:
             kept.idle = state
         return moves or []
-
-    @contextlib.contextmanager
-    def _patient(self, snapshot: Snapshot) -> Iterator[float]:
-        """Yield the seconds that this round may still wait; what the block takes is taken from them."""
-        of, left = self._round
-        left = left if of is snapshot else self._patience_s
-        began = time.monotonic()
-        yield left
-        self._round = snapshot, max(left - (time.monotonic() - began), 0.0)
 
     # ------------------------------------------------------------------ what we know
 
@@ -230,19 +226,19 @@ class HearingPlayer:
         if kept.right is not None:
             return kept.right
         hurry = state.until - snapshot.now <= hearing.terms.rules.appeal_period / 2
-        with self._patient(snapshot) as left:
+        with self._patience.of(snapshot) as left:
             found = source.right(left, hurry=hurry)
         if not hurry:
             kept.right = found
         return found
 
-    def _operator(self, hearing: HearingInfo, source: OperatorSource) -> Operator | None:
-        """Return the operator's tensors; None if they are not there yet, or if `MAX_KEPT` others are in use."""
+    def _operator(self, hearing: HearingInfo, source: OperatorSource) -> Callable[[], Operator] | None:
+        """Return what gives the operator's tensors; None if they cannot be had yet, or if `MAX_KEPT` others are in
+        use."""
         kept = self._keep(hearing)
         if kept.operator is None and self._room():
-            kept.operator = source.operator()
-            if kept.operator is not None:
-                kept.operator.walk = kept.walk
+            make = source.operator()
+            kept.operator = None if make is None else cache(make)
         return kept.operator
 
     def _room(self) -> bool:
@@ -258,8 +254,15 @@ class HearingPlayer:
         return True
 
     def _keep(self, hearing: HearingInfo) -> _Kept:
-        """NOTE: each hearing that is not over takes a few states and a record of memory."""
-        return self._kept.setdefault(hearing.id, _Kept(hearing.terms.submission.job_id))
+        """Return what is kept about a hearing.
+
+        SAFETY: after a reorganisation its match may have reached another operator, and nothing that was found of the
+        one before counts. NOTE: each hearing that is not over takes a few states and a record of memory.
+        """
+        of, kept = hearing.terms.submission, self._kept.get(hearing.id)
+        if kept is not None and kept.of != of:
+            self._drop(hearing.id)
+        return self._kept.setdefault(hearing.id, _Kept(of))
 
     def _wait(self, hearing: HearingInfo, state: object, patience: Patience) -> None:
         """Leave a move for later, and log that once."""
@@ -267,6 +270,10 @@ class HearingPlayer:
         if kept.waiting != state:
             kept.waiting = state
             _log.info("hearing.waits", match=whole(hearing.match_id), fee=patience.fee, bears=patience.bears)
+
+
+def _nothing_waits(_: int) -> None:
+    """The outbox takes care of it; while it is on its way, the same is not sent again."""
 
 
 class Rival:

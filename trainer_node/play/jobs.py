@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -14,11 +15,14 @@ from ..chain import Call, JobView, Receipt, Snapshot
 from ..daemon.due import Due
 from ..daemon.service import Daemon
 from ..run.refutation import Refuted
-from ..stake.deadlines import Unripe, unripe
+from ..stake.deadlines import Unripe, last_moment, unripe
 from ..stake.funds import kept, living_stakes, offer, refuting, top_up
 from ..stake.gas_patience import Patience, Slack
 from .actions import JobAction, later
 from .salts import Salts
+
+JOIN_LATENCIES, LEAST_JOIN_S = 4, 60
+"""Life of a transaction that takes a slot: so many times what a transaction takes, and so many seconds at least."""
 
 _log = structlog.get_logger(__name__)
 
@@ -52,8 +56,21 @@ class JobPlayer:
         if market.patient_s and later(job, me, act, own, market, snapshot.now, snapshot.commit_age()):
             return []
         if act is JobAction.JOIN:
-            call = Call.of(self._jobs, "join", job.id, value=job.stake_sent)
+            # SAFETY: whether there is time for the run was decided now. After an outage it is decided again.
+            life = max(LEAST_JOIN_S, int(JOIN_LATENCIES * node.settings.latency_s))
+            # NOTE: by the time of blocks, which pauses do not stop.
+            until = snapshot.block.timestamp + life
+            call = replace(Call.of(self._jobs, "join", job.id, value=job.stake_sent), until=until)
             return [Due(call, stakes=(job.id, kept(job, me, max_fee)), exposes=True)]
+        if act is JobAction.RESIGN:
+            # SAFETY: many slots may end in the same second, so nothing waits for this; while it is on its way, it is
+            # not sent again.
+            # SAFETY: it cannot be taken back, and what endpoints disagree about may be in time after all. But in the
+            # last moment one that is silent must not cost the whole stake, instead of a 32nd.
+            sends_s = node.duties.sends_s(job.id)
+            urgent = last_moment(job, node.settings.latency_s, sends_s, snapshot.now)
+            call = Call.of(self._jobs, "resign", job.id)
+            return [Due(call, exposes=True, urgent=urgent, sent=lambda _: node.duties.resigned.note(job))]
         if act is JobAction.FINALIZE:
             return [Due(Call.of(self._jobs, "finalize", job.id))]
         if own is None:
@@ -116,7 +133,7 @@ class JobPlayer:
         # NOTE: an endpoint may consist of several machines, some of which are behind the head.
         if head.block.number < self._refuted[job.id].get(committed, 0):
             return True
-        now, me = head.job(job.id), self._account.address
+        now, me = head.job(job.id, told=False), self._account.address
         target = now.group_of_root(lie.against)
         stakes = {claim.group for claim in now.stakes_of(me)}
         return target is not None and any(

@@ -11,6 +11,7 @@ for, and that names its outputs, so they are found after a restart, too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -31,7 +32,7 @@ from ..errors import DiskFailed, DiskFull
 from ..ids import whole
 from ..network.fetcher import Fetcher
 from ..network.sources import Served, Source
-from ..run.log_sources import step_limit
+from ..run.fetched_logs import step_limit
 from ..run.modes import backend_of
 from ..run.package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
 from ..run.trial_cost import TrialCost, cost_of
@@ -106,7 +107,7 @@ class Judge:
         Then what fits nowhere is played all the same. Raises Unavailable, DiskFailed, InvalidInput, HashMismatch.
         """
         store, began = fetcher.store, self._clock()
-        case = self._case(job, hearing, fetcher, room=not defends)
+        case = self._case(job, hearing, fetcher, defends=defends, room=not defends)
         known = None if signed is None else _recalled(store, signed, case)
         if known is not None:
             return self._judgement(job, hearing, case, *known, kept=True, read_s=self._clock() - began)
@@ -130,7 +131,7 @@ class Judge:
         # SAFETY: read before it is signed, as a trial reads it: so it is known that we can, and how long it takes.
         del case, outputs
         began = self._clock()
-        case = self._case(job, hearing, fetcher)
+        case = self._case(job, hearing, fetcher, defends=False)
         known = _recalled(store, right.hash(), case)
         if known is None:
             raise Unavailable("the outputs were kept, and cannot be read")
@@ -138,9 +139,19 @@ class Judge:
 
     # ------------------------------------------------------------------ inside
 
-    def _case(self, job: JobView, hearing: HearingInfo, fetcher: Fetcher, *, room: bool = False) -> _Case:
+    def _case(
+        self,
+        job: JobView,
+        hearing: HearingInfo,
+        fetcher: Fetcher,
+        *,
+        defends: bool,
+        room: bool = False,
+    ) -> _Case:
         """Return what is to be executed; fetch what is not here. ``room``: for the outputs, too."""
-        at, memory = hearing.terms.submission, self._node.settings.limits.memory_bytes
+        at = hearing.terms.submission
+        # SAFETY: the limit may be lower than when we signed; our bond is lost if we do not play.
+        memory = math.inf if defends else self._node.settings.limits.memory_bytes
         source = Served(fetcher, servers(job, hearing))
         program = load_program(source, job.program, job.program_file)
         structure = program.nodes[at.node]

@@ -24,13 +24,14 @@ class Closer:
 
     def due(self, snapshot: Snapshot, job: JobView, right: bytes, *, helps: int | None = None) -> list[Due]:
         """Return the closing of one late request for a root other than ``right``. Raises RpcUnavailable and RpcCorrupt.
-        ``helps``: see `Due`; to close a request of our own is never help.
+        ``helps``: see `Due`; to close a request of our own is never help. SAFETY: nor is one for a root that we claim
+        closed, whatever ``right`` is: after a restart another of our results may be the first at hand.
 
         NOTE: at most one living group is in no match: the one that waits. Only that group can lose by a request now,
         and only its requests delay the job's end. The first closing ends its life, so one a round is enough.
         """
         group = next((group for group in job.groups if group.index == job.waiting), None)
-        if group is None or group.dead or group.root == right or job.phase.ended:
+        if group is None or group.dead or group.root == right or job.phase.ended or self._claims(job, group):
             return []
         root, life, until = self._quiet.get(job.id, (b"", 0, 0))
         if ((root, life) == (group.root, group.life) and snapshot.now <= until) or not snapshot.pending(
@@ -56,6 +57,10 @@ class Closer:
             until = min([now + job.rules.verdict_period, *(request.until for request in opened)])
             self._quiet[job.id] = group.root, group.life, until
         return min(late, key=self._order, default=None)
+
+    def _claims(self, job: JobView, group: Group) -> bool:
+        ours = {claim.index for claim in job.claims if claim.owner.lower() == self._me.lower()}
+        return not ours.isdisjoint(group.members)
 
     def _order(self, request: OpenRequest) -> tuple[bool, int, Place]:
         return not self._mine(request), request.until, request.place

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -26,6 +27,8 @@ LANES = 2
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+First = Callable[[], AbstractContextManager[None]]
+"""Lets runs rest while it is entered."""
 
 
 class Executed(Protocol):
@@ -37,11 +40,11 @@ class Executed(Protocol):
 
 
 class Rights:
-    """By hearing. For the loop's thread alone; what it asks for is computed in others."""
+    """By hearing. For the loop's thread alone; what it asks for is computed in others, within ``first``."""
 
-    def __init__(self) -> None:
-        self._right: _Lanes[Record] = _Lanes("right")
-        self._again: _Lanes[Record | None] = _Lanes("again")
+    def __init__(self, first: First = nullcontext) -> None:
+        self._right: _Lanes[Record] = _Lanes("right", first)
+        self._again: _Lanes[Record | None] = _Lanes("again", first)
 
     def of(self, hearing: HearingInfo, run: Executed, patience_s: float, *, hurry: bool) -> Record | None:
         """Return the right record of a hearing's operator; None if it is not there after ``patience_s`` seconds.
@@ -51,6 +54,9 @@ class Rights:
         second, at = None, hearing.terms.submission
         if hurry:
             second = self._again.result(hearing.id, partial(run.again, at.step, at.node), 0.0)
+            if second is None:
+                # NOTE: where two executions of a device differ, a third may show that one of them was a glitch.
+                self._again.drop_done(hearing.id)
         try:
             right = self._right.result(hearing.id, partial(run.right, at.step, at.node), patience_s)
         except Exception:
@@ -70,14 +76,15 @@ class Rights:
 class _Lanes(Generic[T]):
     """Executions of one kind, by hearing, first come, first served."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, first: First) -> None:
+        self._first = first
         self._futures: dict[int, Future[T]] = {}
         self._threads = ThreadPoolExecutor(LANES, thread_name_prefix=name)
 
     def result(self, hearing: int, execute: Callable[[], T], patience_s: float) -> T | None:
         """Return what an execution has given, or None if it runs. One that has failed raises, and is tried again."""
         if hearing not in self._futures:
-            self._futures[hearing] = self._threads.submit(execute)
+            self._futures[hearing] = self._threads.submit(self._execute, execute)
         future = self._futures[hearing]
         wait_for([future], timeout=patience_s)
         if not future.done():
@@ -85,6 +92,15 @@ class _Lanes(Generic[T]):
         if future.exception() is not None:
             del self._futures[hearing]
         return future.result()
+
+    def _execute(self, execute: Callable[[], T]) -> T:
+        with self._first():
+            return execute()
+
+    def drop_done(self, hearing: int) -> None:
+        """Forget what an execution has given, so that the next look executes again."""
+        if hearing in self._futures and self._futures[hearing].done():
+            del self._futures[hearing]
 
     def forget(self, hearing: int) -> None:
         if (future := self._futures.pop(hearing, None)) is not None:

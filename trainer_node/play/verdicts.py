@@ -52,7 +52,8 @@ class Signed:
 
     def bond(self, job: JobView, judged: Judged) -> Bond:
         """Return what one more signature may ask of us."""
-        return Bond(judged.trial.seconds, job.rules.clock, trial_wei(job, self.max_fee))
+        wei, rules = trial_wei(job, self.max_fee), job.rules
+        return Bond(judged.trial.seconds, rules.clock, wei, judged.read_s, rules.appeal_period)
 
 
 class Act(StrEnum):

@@ -2,10 +2,12 @@
 
     table              of               before                     policy  pay  time  node  other jobs  disk, memory
     slot               trainer          it takes a slot            x       x    x           x           x
+    keeps              trainer          it commits                              x           x
     watch              watcher          it trains, and stakes      x       x    x     x     x           x
     sample             sampler          it checks a part           x       x    x     x
     whole              both             it begins a whole run      x            x     x                 x
     whole_of_withheld  sampler          its parts are withheld     x
+    match              sampler          it refutes                              x
     claim              both             it claims, or refutes      x       x    x     x     x           x
     signature          verifier         it judges, and signs       x            x           x
 
@@ -33,10 +35,12 @@ from ..daemon.service import Daemon
 from ..play.verdicts import Judged, Signed
 from ..reason import Reason
 from ..run.cost_estimate import CostEstimate
+from ..run.step_times import Taken
 from ..settings.extent import Mode
 from ..settings.settings import Settings
-from ..stake.admission import Duty, Means, too_many_trials
+from ..stake.admission import Duty, Means, too_many_stands, too_many_trials
 from ..stake.deadlines import (
+    hopeless,
     too_costly,
     too_hasty,
     too_late,
@@ -45,6 +49,7 @@ from ..stake.deadlines import (
     too_slow_to_stand,
 )
 from ..stake.deterrence import deterrence, useless
+from ..stake.duty_book import DutyUnknown
 from ..stake.funds import kept_to_watch, offer, quarrel, too_little, too_poor, unpaid
 from ..stake.judge import LEFT, NOT_KNOWN, JobJudge, Reasons, first
 from ..stake.min_stake import TRIAL_MOVES
@@ -142,12 +147,32 @@ class Acceptance(JobJudge):
         if estimate is None or ready_in_s is None:
             yield NOT_KNOWN
             return
-        yield too_late(job, ready_in_s + SLOT_MOVES * settings.latency_s, now)
+        moves_s = self._node.duties.moves_s(job.id)
+        yield too_late(job, ready_in_s + SLOT_MOVES * settings.latency_s + moves_s, now)
         yield too_slow(job, estimate, settings.latency_s, mined_s=settings.mined_s)
         yield self._node.duties.refuses(job, estimate)
         stake = max(job.stake_sent.wanted, job.stake_at(max_fee))
         yield too_poor(stake, quarrel(job, max_fee), self._node.spare(job.id))
         yield self._runner.too_full(job.id)
+
+    def keeps(self, job: JobView, now: int, *, done: bool) -> Reasons:
+        """A trainer's, as long as it has a slot and has not committed. ``done``: its run is.
+
+        SAFETY: the client orders the data, and the first step says nothing of later ones. Who gives the slot back loses
+        a small part of the stake; who cannot commit, or play the dispute, the whole.
+        """
+        settings = self._settings
+        if not done:
+            sends_s = self._node.duties.sends_s(job.id)
+            yield hopeless(job, self._runner.rest_s(job), settings.latency_s, sends_s, now)
+            return
+        estimate = self._runner.taken(job)
+        if estimate is not None:
+            # NOTE: only the job that takes more than was expected is given back, and no other that is beside it.
+            yield too_slow(job, estimate, settings.latency_s, mined_s=settings.mined_s)
+            reason = self._node.duties.refuses(job, estimate)
+            # NOTE: after a restart on a full disk, others may not be measured yet. That is no fault of this one.
+            yield None if isinstance(reason, DutyUnknown) else reason
 
     def watch(self, job: JobView, pool: PoolInfo, now: int) -> Reasons:
         """A watcher's, before it trains, and again before it stakes."""
@@ -245,6 +270,14 @@ class Acceptance(JobJudge):
             hours = estimate.train_s(job.program) * self._settings.worker_threads / 3600
             yield too_much(hours, self._settings.max_check_cpu_h)
 
+    def match(self, job: JobView, took: Taken) -> Reasons:
+        """A sampler's, before it refutes a root whose steps ``took`` that."""
+        estimate = self._runner.measured(job)
+        if estimate is not None:
+            settings = self._settings
+            slow = estimate.at_least(took)
+            yield too_slow(job, slow, settings.latency_s, self._commit_age, settings.mined_s)
+
     def claim(self, job: JobView, price: int, beside: int, part: bool) -> Reasons:
         """A challenger's or a sampler's, before it stakes on a claim or on refutations: `affordable`."""
         settings, max_fee, me = self._settings, self._settings.fees.max_fee, self._node.address
@@ -263,7 +296,9 @@ class Acceptance(JobJudge):
         yield self._runner.too_full(job.id, part=part, stakes=beside + 1)
 
     def _late(self, job: JobView, ready_in_s: float, now: int) -> Reason | None:
-        return too_late(job, ready_in_s + CLAIM_MOVES * self._settings.latency_s, now, self._commit_age)
+        # SAFETY: a liar may let us compute moves of other jobs just when the claim is due.
+        waits_s = CLAIM_MOVES * self._settings.latency_s + self._node.duties.moves_s(job.id)
+        return too_late(job, ready_in_s + waits_s, now, self._commit_age)
 
     @cached_property
     def _commit_age(self) -> int:
@@ -285,4 +320,5 @@ def signature(job: JobView, judged: Judged | None, signed: Signed, settings: Set
     # NOTE: whoever appeals against several verdicts in the same minute has all their trials at once.
     yield too_slow_to_stand(judged.read_s + 2 * settings.latency_s, job.rules.appeal_period)
     yield too_costly(judged.trial, TRIAL_MOVES * settings.latency_s, job.rules.clock)
+    yield too_many_stands(signed.bonds, signed.bond(job, judged), signed.means)
     yield too_many_trials(signed.bonds, signed.bond(job, judged), signed.spare, signed.means)

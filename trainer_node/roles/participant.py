@@ -18,14 +18,15 @@ from referee_py.execute import RunClaim
 from ..chain import ClaimView, HearingInfo, JobView, Snapshot, TransactionManager
 from ..compute.job_runner import JobRunner
 from ..daemon.due import Due
-from ..daemon.loop import Role, Turn, raising
+from ..daemon.job_turns import Role, Turn, raising
 from ..daemon.service import Daemon
 from ..network.opponents import Opponents
 from ..play.actions import JobAction, disagreements, is_over
 from ..play.data_requests import DataRequester
 from ..play.data_responses import DataResponder
 from ..play.disputes import Disputes
-from ..play.ends import Ends
+from ..play.drafts import RoundPatience
+from ..play.ends import Changes, Ends
 from ..play.hearings import HearingPlayer
 from ..play.jobs import JobPlayer
 from ..play.late_requests import Closer
@@ -91,7 +92,7 @@ class Participant(Role):
         self._helped: set[int] = set()
         """Jobs of others in whose matches we may have moves to make."""
         self._undone = Undone(node.database, node.client.deployment.referee)
-        self._ends = Ends()
+        self._ends, self._changes = Ends(), Changes()
         self._max_fee = node.settings.fees.max_fee
         if (key := node.transactions) is not None:
             self._jobs = JobPlayer(node)
@@ -103,8 +104,9 @@ class Participant(Role):
     def _take_part(self, node: Daemon, key: TransactionManager) -> None:
         """Create the players of matches and hearings, the data responder and the closer."""
         opponents, contracts = Opponents.of(node.store, node.stop), node.client.contracts
-        matches = MatchPlayer(contracts.referee, opponents)
-        hearings = HearingPlayer(contracts, key.address, opponents, node.stop)
+        patience = RoundPatience()
+        matches = MatchPlayer(contracts.referee, opponents, node.stop, patience)
+        hearings = HearingPlayer(contracts, key.address, opponents, node.stop, patience, self._runner.first)
         self._disputes = Disputes(node, self._runner, key.address, self._undone, matches, hearings)
         self._responder = DataResponder(contracts, key, node.client.at_head, node.stop)
         self._closer = Closer(contracts, key.address)
@@ -118,12 +120,19 @@ class Participant(Role):
         """True while answers to data requests are being computed."""
         return self._responder is not None and self._responder.busy
 
+    @property
+    def computing(self) -> bool:
+        """True while answers, or moves in matches, are being computed."""
+        return self.answering or (self._disputes is not None and self._disputes.computing)
+
     def pressed(self) -> bool:
         """Return whether our jobs may take more than the account has."""
         return self._node.spare() < 0
 
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
         """Return whether the job concerns us, and what may be due in it."""
+        if self._runner.is_another(job) and not self._changes.believed(snapshot, job.id):
+            return True, []
         me, reserve = self._me, self._node.reserve
         stakes = job.stakes_of(me) if me is not None else []
         claim = job.claim_of(me) if me is not None else None
@@ -139,6 +148,8 @@ class Participant(Role):
         elif (watches or reserve.kept(job.id) > 0) and not self._ends.believed(snapshot, job.id):
             unsure = list[Turn]()
             self._hearings_of(snapshot, job, unsure, ours=True)
+            # NOTE: to collect risks nothing, and endpoints may disagree for ever: a job that runs refuses it.
+            _add(unsure, "refund", lambda: self._refund(snapshot, job, stakes))
             return True, unsure
         self._node.keeper.stake(job.id, at_stake or watches or bool(self._undone.of(job.id)))
         # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
@@ -256,6 +267,7 @@ class Participant(Role):
         if not staked or self._me is None:
             duties.free(job.id)
             return
+        duties.looked(job)
         duties.staked(job.id, living_stakes(job, self._me))
 
     def _learn(self, job: JobView) -> list[Due]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import repops
 
 from referee_py.execute import RunClaim
+from referee_py.jobs import EMPTY_COMMITMENT
 
 from ..chain import JobPhase, JobView
 from ..compute.job_runner import JobRunner
@@ -16,6 +17,9 @@ from ..run.replay import Replay
 from ..settings.settings import Settings
 from .acceptance import Acceptance
 from .participant import Participant
+
+LAST_PART = 10
+"""In the last tenth of training a trainer commits to what it has, whether the job is measured or not."""
 
 
 def run(
@@ -36,10 +40,20 @@ def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Pa
     def decide(job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         if not job.is_under(node.client.deployment.referee):
             return [], None
-        joined = job.trainer(me) is not None
-        free = job.phase is JobPhase.TRAINING and not joined and len(job.trainers) < job.slots
+        slot = job.trainer(me)
+        joined = slot is not None
+        training, again = job.phase is JobPhase.TRAINING, not joined and node.duties.resigned.has(job)
+        if again:
+            runner.forget(job.id)
+        free = training and not joined and not again and len(job.trainers) < job.slots
         willing = free and acceptance.takes(job.id, acceptance.slot(job, now))
         own = runner.train(job, ours=True) if joined else None
-        return trainer_actions(job, me, own, now, willing=willing), own
+        keeps, sure = True, own
+        if training and slot is not None and slot.commitment == EMPTY_COMMITMENT:
+            keeps = acceptance.takes(job.id, acceptance.keeps(job, now, done=own is not None))
+            # SAFETY: after a restart the run may be back before the job is measured, by which its steps are judged.
+            if runner.measured(job) is None and job.commit_end - now > job.train_period / LAST_PART:
+                sure = None
+        return trainer_actions(job, me, sure, now, willing=willing, keeps=keeps), own
 
     return participant(node, runner, decide, joins=True)

@@ -17,14 +17,15 @@ import structlog
 from referee_py.attestation import Verdict, sign
 from referee_py.commit import Record
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
-from referee_py.panel.state import Attest, HearingPhase
+from referee_py.panel.state import Attest, HearingPhase, Submission
 from referee_py.trial.solver import Operator
 
 from ..chain import Call, HearingInfo, JobView, Snapshot
 from ..chain.codec.hearing import hearing_call
 from ..compute.lanes import Lanes
 from ..daemon.due import Due
-from ..daemon.loop import Loop, Role, Turn, raising
+from ..daemon.job_turns import Role, Turn, raising
+from ..daemon.loop import Loop
 from ..daemon.service import Daemon, Service, open_daemon
 from ..errors import DiskFailed, RpcCorrupt
 from ..ids import whole
@@ -61,9 +62,27 @@ def run(settings: Settings) -> None:
 class _Asked:
     """A judgement that is computed, or is there. ``defends``: our bond is in its hearing."""
 
-    job_id: int
     defends: bool
     future: Future[Judgement]
+
+
+@dataclass
+class _Heard:
+    """A hearing about the operator ``of``, as far as it is known; ``met``: a round has waited for its judgement;
+    ``refused``: we leave the vote to others."""
+
+    of: Submission
+    asked: _Asked | None = None
+    """Its judgement to come, or that of a hearing in which we may have to play."""
+    judged: Judged | None = None
+    met: bool = False
+    refused: bool = False
+
+    def drop(self) -> None:
+        """Drop the judgement to come, or stop it."""
+        if self.asked is not None:
+            self.asked.future.cancel()
+            self.asked = None
 
 
 class Verifier(Role):
@@ -80,14 +99,9 @@ class Verifier(Role):
         self._node = node
         self._votes = Lanes(LANES, "verdict", node.stop, clock)
         self._defences = Lanes(DEFENCE_LANES, "defence", node.stop, clock)
-        self._asked: dict[int, _Asked] = {}
-        """By hearing: its judgement to come, or that of a hearing in which we may have to play."""
-        self._judged: dict[int, tuple[int, Judged]] = {}
-        """By hearing: its job, and what we have found."""
-        self._met: dict[int, int] = {}
-        """By hearing: its job. A round has waited for the judgement of each."""
+        self._heard: dict[int, _Heard] = {}
+        """By hearing."""
         self._bonds = BondBook(node.database)
-        self._refused: set[int] = set()
         self._over: set[int] = set()
         self._undone = Undone(node.database, node.client.deployment.referee, clock)
         self._round: tuple[Snapshot | None, float] = None, 0.0
@@ -106,6 +120,7 @@ class Verifier(Role):
         ours = job.is_under(self._node.client.deployment.referee)
         may_vote = ours and len(job.groups) > 1 and self._me in job.verifiers and job.id not in self._over
         if not may_vote and not self._undone.of(job.id):
+            self._reserve(snapshot, job)
             return False, []
         found, failed = self._undone.hearings(snapshot, job)
         waited = job.match_ids() if may_vote else []
@@ -125,8 +140,9 @@ class Verifier(Role):
             self._forget(job.id, needed)
             voted = [hearing.id for hearing in hearings if hearing.voted(self._me)]
             gas = trial_wei(job, self._node.settings.fees.max_fee)
-            self._bonds.seen(job.id, voted, needed, job.rules.clock, gas)
-        staked = [h for h in hearings if may_stake(h, self._me, h.id in self._refused)]
+            self._bonds.seen(job.id, voted, needed, job.rules, gas)
+            self._reserve(snapshot, job)
+        staked = [h for h in hearings if may_stake(h, self._me, self._known(h).refused)]
         self._keep(job.id, bool(undone or staked or failed))
         if job.phase.ended and not needed and not failed:
             self._over.add(job.id)
@@ -137,6 +153,10 @@ class Verifier(Role):
             for hearing in hearings
         ]
         return bool(needed or failed or job.open_matches), turns
+
+    def _reserve(self, snapshot: Snapshot, job: JobView) -> None:
+        """Keep the ether that trials of what we have signed in a job may take: it is not sent on."""
+        self._node.reserve.seen(job.id, self._bonds.wei(job.id), snapshot.block.number)
 
     def _keep(self, job_id: int, staked: bool) -> None:
         """Hold what a job's signatures rest on while there may be one; let go of it afterwards."""
@@ -150,30 +170,40 @@ class Verifier(Role):
     def _forget(self, job_id: int, needed: Collection[int]) -> None:
         """Drop what is known about a job's hearings, except those that are needed."""
         self._hearing_player.forget(job_id, but=needed)
-        for number in [n for n, asked in self._asked.items() if asked.job_id == job_id and n not in needed]:
-            self._asked.pop(number).future.cancel()
-        for number in [n for n, (of, _) in self._judged.items() if of == job_id and n not in needed]:
-            del self._judged[number]
-        for number in [n for n, of in self._met.items() if of == job_id and n not in needed]:
-            del self._met[number]
+        for number, heard in list(self._heard.items()):
+            if heard.of.job_id == job_id and number not in needed:
+                self._heard.pop(number).drop()
+
+    def _known(self, hearing: HearingInfo) -> _Heard:
+        """Return what is known of a hearing.
+
+        SAFETY: after a reorganisation its match may have reached another operator, and no judgement of the one before
+        counts.
+        """
+        of, heard = hearing.terms.submission, self._heard.get(hearing.id)
+        if heard is None or heard.of != of:
+            if heard is not None:
+                heard.drop()
+            heard = self._heard[hearing.id] = _Heard(of)
+        return heard
 
     def _due(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> list[Due]:
         """Return our vote, if that is due; otherwise what keeps the hearing going and defends our bond."""
         if self._round[0] is not snapshot:
             self._round = snapshot, JUDGED_S
+        heard = self._known(hearing)
         ready = must_be_ready(hearing, self._me)
         if not ready and hearing.state.phase not in (
             HearingPhase.VOTING,
             HearingPhase.DEFENCE,
             HearingPhase.STAND,
         ):
-            self._drop(hearing.id)
-        if ready and hearing.id not in self._judged:
+            heard.drop()
+        if ready and heard.judged is None:
             # NOTE: a failure is reported, and the next round tries again; the hearing continues meanwhile.
             with contextlib.suppress(Exception):
                 self.judged(job, hearing)
-        known = self._judged.get(hearing.id)
-        decision = self._decide(snapshot, job, hearing, known[1] if known else None)
+        decision = self._decide(snapshot, job, hearing, heard.judged)
         if decision.act is Act.JUDGE and (judged := self.judged(job, hearing)) is not None:
             decision = self._decide(snapshot, job, hearing, judged)
         match decision.act:
@@ -181,13 +211,14 @@ class Verifier(Role):
                 return []
             case Act.UNREADABLE:
                 raise RpcCorrupt(decision.reason)
-            case Act.VOTE if hearing.id in self._refused:
+            case Act.VOTE if heard.refused:
                 return []
             case Act.VOTE:
-                return [self._vote(job, hearing, self._judged[hearing.id][1])]
+                assert heard.judged is not None
+                return [self._vote(job, hearing, heard.judged)]
             case Act.REFUSE:
-                if hearing.id not in self._refused:
-                    self._refuse(hearing, decision.reason, judged=hearing.id in self._judged)
+                if not heard.refused:
+                    self._refuse(hearing, decision.reason, judged=heard.judged is not None)
                 return []
         return self._hearing_player.due(snapshot, hearing, _OperatorSource(self, job, hearing))
 
@@ -202,11 +233,14 @@ class Verifier(Role):
     def _signed(self, hearing: HearingInfo) -> Signed:
         """Return what we have signed in other hearings."""
         settings, bonds = self._node.settings, self._bonds.held(but=hearing.id)
-        return Signed(bonds, self._node.spare(), settings.fees.max_fee, Means.of(settings))
+        assert self._node.transactions is not None
+        # NOTE: what is reserved is for these bonds, which count one by one.
+        free = self._node.transactions.free()
+        return Signed(bonds, free, settings.fees.max_fee, Means.of(settings))
 
     def _refuse(self, hearing: HearingInfo, reason: str, *, judged: bool) -> None:
         """Leave a vote to others, permanently."""
-        self._refused.add(hearing.id)
+        self._known(hearing).refused = True
         if judged:
             _log.error("verdict.refused", match=whole(hearing.match_id), reason=reason)
         else:
@@ -216,6 +250,7 @@ class Verifier(Role):
         """Return our vote. Raises DiskFailed if it cannot be noted first: nothing is signed that may be forgotten."""
         self._undone.note(hearing.terms.submission.job_id, hearing.match_id, heard=True)
         self._bonds.sign(job.id, hearing.id, self._signed(hearing).bond(job, judged))
+        self._node.reserve.staking(job.id, self._bonds.wei(job.id))
         at, record, client = hearing.terms.submission, judged.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
         signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._account)
@@ -226,77 +261,72 @@ class Verifier(Role):
 
     def judged(self, job: JobView, hearing: HearingInfo) -> Judged | None:
         """Return what we have found about a hearing; None while it is pending or unavailable, or if it is refused."""
-        if hearing.id not in self._judged:
+        heard = self._known(hearing)
+        if heard.judged is None:
             found = self._judgement(job, hearing)
             if found is None:
                 return None
-            self._judged[hearing.id] = job.id, found.judged
+            heard.judged = found.judged
             if found.kept and hearing.state.phase is not HearingPhase.DEFENCE:
-                self._drop(hearing.id)  # the tensors may be large, and are read again where a trial begins
-        return self._judged[hearing.id][1]
+                heard.drop()  # the tensors may be large, and are read again where a trial begins
+        return heard.judged
 
     def operator(self, job: JobView, hearing: HearingInfo) -> Operator | None:
         """Return the tensors of a hearing's operator, as `judged`. Whoever asks keeps them."""
         found = self._judgement(job, hearing)
         if found is None:
             return None
-        self._drop(hearing.id)
+        self._known(hearing).drop()
         return found.operator
 
     def _judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
         """Return the judgement of a hearing, from lanes of its own if our bond is in the hearing."""
         defends, topic = hearing.voted(self._me), f"hearing of match {hearing.match_id:#x}"
-        asked = self._asked.get(hearing.id)
-        if asked is not None and defends and not asked.defends and not asked.future.done():
-            self._drop(hearing.id)
-            asked = None
-        if asked is None and not defends and hearing.id in self._refused:
+        heard = self._known(hearing)
+        if heard.asked is not None and defends and not heard.asked.defends and not heard.asked.future.done():
+            heard.drop()
+        if heard.asked is None and not defends and heard.refused:
             return None
-        if asked is None:
+        if heard.asked is None:
             lanes = self._defences if defends else self._votes
             rules = job.rules
             period = min(rules.appeal_period, rules.clock) if defends else rules.verdict_period
-            asked = _Asked(job.id, defends, lanes.submit(period, partial(self._attempt, job, hearing)))
-            self._asked[hearing.id] = asked
-        self._wait(hearing, asked.future)
-        if not asked.future.done():
+            heard.asked = _Asked(defends, lanes.submit(period, partial(self._attempt, job, hearing)))
+        future = heard.asked.future
+        self._wait(heard, future)
+        if not future.done():
             _log.info("verdict.pending", match=whole(hearing.match_id))
             return None
         try:
-            judgement = asked.future.result()
+            judgement = future.result()
         except Unavailable as error:
             _log.warning("verdict.unavailable", match=whole(hearing.match_id), reason=str(error))
             self._failed(job, hearing, "peer", error)
         except (InvalidInput, HashMismatch) as error:
             _log.error("verdict.refused", match=whole(hearing.match_id), reason=str(error))
-            self._refused.add(hearing.id)
+            heard.refused = True
             self._failed(job, hearing, "peer", error)
         except Exception as error:
             self._failed(job, hearing, "disk" if isinstance(error, DiskFailed) else "run", error)
-            self._drop(hearing.id)
+            heard.drop()
             raise
         else:
             self._node.problems.job(job.id, topic, None, ours=True)
             return judgement
-        self._drop(hearing.id)
+        heard.drop()
         return None
 
-    def _wait(self, hearing: HearingInfo, future: Future[Judgement]) -> None:
+    def _wait(self, heard: _Heard, future: Future[Judgement]) -> None:
         """Wait for a judgement that was not waited for before, as long as the round's patience lasts.
 
         SAFETY: a hundred judgements that last must not make a round long in which a clock of ours runs.
         """
-        if hearing.id in self._met:
+        if heard.met:
             return
-        self._met[hearing.id] = hearing.terms.submission.job_id
+        heard.met = True
         began, (of, left) = time.monotonic(), self._round
         wait_for([future], timeout=left)
         self._round = of, max(left - (time.monotonic() - began), 0.0)
-
-    def _drop(self, number: int) -> None:
-        """Drop a judgement, or stop it."""
-        if (asked := self._asked.pop(number, None)) is not None:
-            asked.future.cancel()
 
     def _failed(self, job: JobView, hearing: HearingInfo, of: str, error: Exception) -> None:
         """Report to /readyz and the metrics, until the verdict is there or the hearing is over."""
@@ -317,8 +347,10 @@ class Verifier(Role):
 
     def _judge(self, job: JobView, hearing: HearingInfo, fetcher: Fetcher) -> Judgement:
         """Return the right record of the disputed node."""
-        judged, me = self._judged.get(hearing.id), self._me
-        signed = hearing.signed_for(me) or (judged[1].record.hash() if judged else None)
+        # NOTE: this is another thread than the loop's.
+        heard, me = self._heard.get(hearing.id), self._me
+        judged = heard.judged if heard is not None and heard.of == hearing.terms.submission else None
+        signed = hearing.signed_for(me) or (judged.record.hash() if judged else None)
         return self._bench.judge(job, hearing, fetcher, signed, defends=hearing.voted(me))
 
 
@@ -334,8 +366,9 @@ class _OperatorSource:
         judged = self.verifier.judged(self.job, self.hearing)
         return judged.record if judged else None
 
-    def operator(self) -> Operator | None:
-        return self.verifier.operator(self.job, self.hearing)
+    def operator(self) -> Callable[[], Operator] | None:
+        known = self.verifier.operator(self.job, self.hearing)
+        return None if known is None else lambda: known
 
     def servers(self) -> list[str]:
         accuser = self.hearing.terms.submission.players[self.hearing.state.side]

@@ -83,7 +83,7 @@ class Calibration(BaseModel):
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise InvalidEncoding(
-                f"{path} is not a calibration: more than {MAX_BYTES} bytes; write one with assay calibrate"
+                f"{path} is not a calibration: more than {MAX_BYTES} bytes; see `assay calibrate --help`"
             )
         try:
             return cls.model_validate_json(data)
@@ -91,7 +91,7 @@ class Calibration(BaseModel):
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))[:80] or "file"
             raise InvalidEncoding(
-                f"{path} is not a calibration: {where}: {first['msg'][:200]}; write one with assay calibrate"
+                f"{path} is not a calibration: {where}: {first['msg'][:200]}; see `assay calibrate --help`"
             ) from None
 
     def write(self, path: Path) -> None:

@@ -6,7 +6,8 @@ states         states that are kept, to continue from and to begin a dispute nea
 checkpoints    which steps have one, in the database
 offers         what is published of it for others
 refutation     one checkpoint of a claimed run, and our own in its place
-log_sources    rounding logs that we write, or follow
+log_sources    rounding logs that we write
+fetched_logs   those of another trainer, which a run follows
 onchain_logs   rounding logs put together from what the chain shows
 devices        the kernels of the processor or a GPU, and libraries for rounded-f64
 modes          with which of them each arithmetic mode is computed

@@ -5,6 +5,8 @@ before its clock runs out. A client may post a program whose step takes an hour,
 second training, or an element whose chain is long (`trial_cost`). In the modes exact and tc16 it may choose data that
 keep the sums of the first step easy and make those of a later one hard: see `slower`.
 
+What its steps really take counts from then on: `step_times`.
+
 SAFETY: one outlier decides nothing, or a machine that was busy for a minute would leave a lie unchecked. A step counts
 as disturbed if it took much longer than the processors that this process had for it; then it is measured again. What
 is too slow is measured again later, too (`JobRunner`).
@@ -32,6 +34,7 @@ from referee_py.rounding.backend import Rounded
 from .modes import HardSums, hard_sums_of
 from .package import Package
 from .right_cost import Right, RightCost
+from .step_times import Taken
 from .trial_cost import Sampler, TrialCost, longest_chain
 
 MARGIN = 2.0
@@ -129,6 +132,11 @@ class CostEstimate:
         step_s, commit_s = min(self.step_s, other.step_s), min(self.commit_s, other.commit_s)
         right_s = min(self.right_s, other.right_s)
         return replace(self, step_s=step_s, commit_s=commit_s, trial=trial, right_s=right_s)
+
+    def at_least(self, taken: Taken) -> CostEstimate:
+        """Return the estimate if steps have really taken that."""
+        added = max(taken.step_s - self.step_s, taken.commit_s - self.commit_s, 0.0)
+        return replace(self, step_s=self.step_s + added, commit_s=self.commit_s + added)
 
     def train_s(self, terms: Terms) -> float:
         """Return the seconds of the whole run, committed at the first stride."""

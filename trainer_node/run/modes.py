@@ -104,9 +104,19 @@ def run_backend(mode: int, means: Means, logs: LogSource | None = None) -> Backe
     return _COMPUTATIONS.of(mode).begin(mode, means, logs)
 
 
-def backend_here(mode: int, device: str, evaluator: str, logs: LogSource | None = None) -> Backend:
+def backend_here(
+    mode: int,
+    device: str,
+    evaluator: str,
+    logs: LogSource | None = None,
+    thresholds: Thresholds = fixed,
+) -> Backend:
     """Return the backend of a run on a device of this machine; ``evaluator`` is a name. Raises as `evaluator_of`."""
-    means = Means(lambda mode: backend_of(device, mode), lambda: evaluator_of(evaluator, device))
+    means = Means(
+        lambda mode: backend_of(device, mode),
+        lambda: evaluator_of(evaluator, device),
+        thresholds=thresholds,
+    )
     return run_backend(mode, means, logs)
 
 

@@ -3,6 +3,7 @@
     run_tree   the tree of an interval
     step_tree  the tree of a step
     operator   the record and the tensors of a node, once
+    offered    the tensors of a node that were offered
     again      the run trees that the disk has refused
 
 ``unkept`` gets what the disk has refused, and None when it keeps things again. Unless it raises, the run continues.
@@ -11,9 +12,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from referee_py.commit import Record, Tree
+from referee_py.commit.tensor import Array
+from referee_py.errors import HashMismatch, Unavailable
 from referee_py.trial.solver import Operator
 
 from ..errors import DiskFailed
@@ -30,7 +33,7 @@ class Offers:
         self._store, self._result, self._unkept = store, result, unkept
         self._trees: dict[tuple[int, int, int], tuple[Tree, Store]] = {}
         """The run trees that the disk has refused, by level, start and end, and where each belongs."""
-        self._offered: set[tuple[int, int]] = set()
+        self._offered: dict[tuple[int, int], Record] = {}
         self._refused: dict[tuple[int, int], tuple[Record, Operator]] = {}
         """Data of nodes that the disk has refused, by step and node."""
 
@@ -68,8 +71,23 @@ class Offers:
             self._store.put_record(record)
             for array in (*operator.inputs, *operator.outputs):
                 self._store.put_tensor(array)
-            self._offered.add(key)
+            self._offered[key] = record
             del self._refused[key]
+
+    def offered(self, step: int, node: int) -> tuple[Sequence[Array], Sequence[Array]] | None:
+        """Return the inputs and the outputs of a node that were offered, or wait in memory for a disk that keeps them.
+        None if there are none, or no more: then `operator` offers them again."""
+        key = step, node
+        if (refused := self._refused.get(key)) is not None:
+            return refused[1].inputs, refused[1].outputs
+        if (record := self._offered.get(key)) is None:
+            return None
+        read = self._store.get_tensor
+        try:
+            return [read(tensor) for tensor in record.inputs], [read(tensor) for tensor in record.outputs]
+        except (Unavailable, HashMismatch, DiskFailed):
+            self._offered.pop(key, None)
+            return None
 
     # ------------------------------------------------------------------ inside
 

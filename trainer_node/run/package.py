@@ -80,7 +80,7 @@ def fetch(
     source: Source,
     terms: Terms,
     file_hash: bytes,
-    max_memory: int,
+    max_memory: float,
     fits: Callable[[Program, int], Reason | None] | None = None,
 ) -> Program:
     """Fetch the whole package into the store, where it stays; nothing but the program is in memory then.
@@ -243,7 +243,7 @@ def _unfolded(program: Program, structure: Structure) -> int:
     return max(UNFOLDED_BYTES, 16 * channels * math.prod(kernel) * math.prod(plane))
 
 
-def check_operator(program: Program, terms: Terms, node: int, max_memory: int) -> int:
+def check_operator(program: Program, terms: Terms, node: int, max_memory: float) -> int:
     """Return the bytes of a node's largest input. Raises InvalidProgram if execution needs more than `max_memory`."""
     structure = program.nodes[node]
     inputs = [program.type_of(operand).nbytes for operand in structure.inputs]

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from referee_py.adjudication import adjudicate
 from referee_py.commit import NO_LOG, Record, Tree, tensor_hash
-from referee_py.commit.tensor import canonical
+from referee_py.commit.tensor import Array, canonical
 from referee_py.errors import AssayError, HashMismatch, Unavailable
 from referee_py.execute import (
     Backend,
@@ -58,6 +59,13 @@ class Interrupted(AssayError):
     """The run was asked to stop; its finished steps are on disk."""
 
 
+class Measured(Executor, Protocol):
+    """An executor that has the metrics of its last step."""
+
+    @property
+    def latest(self) -> Mapping[str, Array]: ...
+
+
 def _raise(error: DiskFailed | None) -> None:
     if error is not None:
         raise error
@@ -73,6 +81,8 @@ class Replay:
     ``unkept`` returns continues without keeping its states and without offering its data. SAFETY: so it can be finished
     and defended on a full disk: what the opponent cannot fetch is shown on the chain, from memory.
 
+    ``executor`` computes the steps, and has their metrics, in place of the one that suits the backend.
+
     ``turns`` say who computes when: what a dispute asks for is a move, and may be asked in any thread.
     """
 
@@ -87,14 +97,15 @@ class Replay:
         metrics: Mapping[str, SlotSource] | None = None,
         result: Store | None = None,
         unkept: Callable[[DiskFailed | None], None] = _raise,
+        executor: Measured | None = None,
         turns: Turns | None = None,
     ) -> None:
         self.program, self.terms = package.program, package.terms
         self.turns = turns or Turns()
         self._package = package
         self._backend = backend
-        self._run = Run.of(package, backend, executor=self._executor(), metrics=metrics)
-        self.latest = self._run.latest
+        self._run = Run.of(package, backend, executor=executor or self._executor(), metrics=metrics)
+        self.latest = self._run.latest if executor is None else executor.latest
         self.now = self._run.initial()
         self._store = store
         result = store if result is None else result
@@ -239,11 +250,21 @@ class Replay:
         self._offers.operator(step, node, lambda: (self.record(step, node), self.operator(step, node)))
 
     def operator(self, step: int, node: int) -> Operator:
-        """Return the inputs and outputs of a node in a step, as this run computes them, with its log."""
+        """Return the inputs and outputs of a node in a step, as this run computes them, with its log.
+
+        NOTE: what was published is read again. So many trials at once take an interval each, and not one a move.
+        """
+        kept = self._offers.offered(step, node)
+        inputs, outputs = self._tensors(step, node) if kept is None else kept
         with self.turns.move():
-            found, log = self._values(self.state(step - 1), node), self._log(step, node)
-        tensors = [*map(canonical, found.inputs)], [*map(canonical, found.outputs)]
-        return Operator(*tensors, log.opened() if log else None)
+            log = self._log(step, node)
+        return Operator(inputs, outputs, log.opened() if log else None)
+
+    def _tensors(self, step: int, node: int) -> tuple[list[Array], list[Array]]:
+        """Return the inputs and outputs of a node in a step, computed once more."""
+        with self.turns.move():
+            found = self._values(self.state(step - 1), node)
+        return [*map(canonical, found.inputs)], [*map(canonical, found.outputs)]
 
     def right(self, step: int, node: int) -> Record:
         """Return the right record of a node: execute the operator once more, on the CPU, from our own inputs.
@@ -262,7 +283,7 @@ class Replay:
 
         NOTE: a device that is always wrong gives the same twice. It shows those that fail now and then.
         """
-        own, outputs = self.record(step, node), self.operator(step, node).outputs
+        own, (_, outputs) = self.record(step, node), self._tensors(step, node)
         return own if tuple(map(tensor_hash, outputs)) == own.outputs else None
 
     def _log(self, step: int, node: int) -> NodeLog | None:
@@ -360,11 +381,13 @@ class Replay:
         """Offer the logs of all steps, and return the root over them; zero in a mode without logs."""
         if self._log_source is None:
             return NO_LOG
+        state: State | None = None
         for step in self._log_source.missing():  # NOTE: logs that the disk has lost are written again
-            self._run.advance(self.state(step - 1), step)
+            if state is None or not 0 <= step - 1 - state.step < self.terms.strides[0]:
+                state = self.state(step - 1)
+            state = self._run.advance(state, step)
         self._keep_logs()
-        self._store.put_tree(self._log_source.tree)
-        return self._log_source.tree.root
+        return self._log_source.publish(self._store)
 
     def _keep_logs(self) -> None:
         if self._log_source is not None:

@@ -12,6 +12,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 
+from referee_py.commit import Tag
 from referee_py.errors import Unavailable
 from referee_py.execute import Run, State, StepTrace
 
@@ -113,7 +114,10 @@ class States:
         done = list(self._checkpoints.all())
         while done:
             with contextlib.suppress(Unavailable):
-                return done, self._restore(done[-1])
+                state = self._restore(done[-1])
+                for checkpoint in done:
+                    self._adopt(checkpoint)
+                return done, state
             done.pop()
         return done, self._run.initial()
 
@@ -151,6 +155,27 @@ class States:
         return len(done[-1].slots) == len(self._run.program.slots) and not self._unrecorded
 
     # ------------------------------------------------------------------ inside
+
+    def _adopt(self, checkpoint: Checkpoint) -> None:
+        """Hold all that is kept of a checkpoint for this job. Raises DiskFailed.
+
+        SAFETY: an earlier job of the same program may have computed the run, and what it held goes with it. Each
+        dispute about ours would then begin at the first step.
+        """
+        if checkpoint.root is None or not checkpoint.slots:
+            return
+        program, store = self._run.program, self._store_of(checkpoint.step)
+        tree = Name(Kind.TREE, checkpoint.root, Tag.STEP_TREE, len(program.nodes))
+        if store.holds(tree):
+            return
+        records: set[bytes] = set()
+        # NOTE: without its tree and records others cannot continue from it, and we can.
+        with contextlib.suppress(Unavailable):
+            leaves = store.get_tree(Tag.STEP_TREE, checkpoint.root, len(program.nodes)).leaves
+            records = {leaves[source.node] for source in program.slots}
+        tensors = (Name(Kind.TENSOR, slot) for slot in checkpoint.slots)
+        # INVARIANT: the tree comes last, so a checkpoint whose tree is held is held whole.
+        store.hold(*tensors, *(Name(Kind.RECORD, record) for record in records), tree)
 
     def _restore(self, checkpoint: Checkpoint) -> State:
         if len(checkpoint.slots) != len(self._run.program.slots):

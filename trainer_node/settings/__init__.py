@@ -1,7 +1,8 @@
 """Settings of a node.
 
-settings  flags over environment over file over defaults
-extent    a challenger's mode
-sections  limits, policy, what is kept, fees
-retired   former names
+settings     flags over environment over file over defaults
+config_file  which file, and what is in it
+extent       a challenger's mode
+sections     limits, policy, what is kept, fees
+retired      former names
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from eth_utils.address import is_checksum_address
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -98,6 +99,30 @@ class Keep(BaseModel):
     """The final state and what proves it, for the client."""
     every_s: float = Field(default=600.0, ge=1)
     """Seconds between two collections of what has had its time."""
+
+
+def _webhook(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or not value.isascii() or not value.isprintable() or " " in value:
+        raise ValueError("an address is wanted that begins with https:// or http://")
+    return value
+
+
+class Notify(BaseModel):
+    """Messages to the operator when a job that concerns the node is disputed: JSON, to a webhook or a command."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    url: Annotated[str, Field(max_length=2048), AfterValidator(_webhook)] | None = None
+    """Webhook that the message is posted to; none: no webhook."""
+    command: tuple[Annotated[str, Field(max_length=4096)], ...] = Field(default=(), max_length=64)
+    """Program with its arguments that gets the message as its input; none: no command. No shell reads it."""
+    timeout_s: float = Field(default=10.0, gt=0, le=60)
+    """Longest time for one attempt at the webhook, and for the command, which is ended then."""
 
 
 class Fees(BaseModel):

@@ -14,7 +14,6 @@ max_fee_gwei = 1000
 from __future__ import annotations
 
 import os
-import tomllib
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -44,24 +43,26 @@ from ..chain.view import FINALITY_S, ChainRule, Finality, ViewRule
 from ..errors import ConfigError
 from ..network.uri import check_uri
 from ..suggest import did_you_mean
+from .config_file import FILE_VARIABLE, config_file
 from .extent import Mode
 from .retired import RETIRED
-from .sections import DAY_S, Address, Fees, Keep, Limits, Policy
+from .sections import DAY_S, Address, Fees, Keep, Limits, Notify, Policy
 
-DEFAULT_FILE = Path("assay.toml")
+MAX_TOLD = 5
+"""Errors in settings that are told at once."""
 MAIN_CHAIN_BLOCK_S = 12.0
 PUBLIC_CONFIRMATIONS = 3
 """Blocks on top of one that counts, by default, except on development chains."""
 OLD_BLOCKS, OLD_S = 20, 120.0
 """Time without a new block after which a chain's view is old: so many blocks, and so many seconds at least."""
 MAX_ENDPOINTS = 16
+MAX_WORKERS = 64
 LOCAL_CHAINS = frozenset({1337, 31337})
 """Development chains: one node, no reorganisations, blocks only with transactions."""
 
 NODE_PRICE_ETH, RESERVE_PRIZES = 0.5, 150
 """Defaults of `policy.node_price_eth` and `policy.max_reserve_prizes`, except on development chains."""
 
-_FILE_VARIABLE = "ASSAY_CONFIG"
 _PREFIX = "ASSAY_"
 
 
@@ -140,7 +141,15 @@ class Settings(BaseSettings):
     block_s: float = Field(-1, ge=-1, le=3600)
     """Seconds from a block to the next; -1 means 0 on a development chain, 12 elsewhere."""
     threads: int = Field(default=0, ge=0, le=4096)
-    """Number of threads of the kernels; 0 takes all cores."""
+    """Number of threads of the kernels, in each worker; 0 shares out all cores."""
+    workers: int = Field(default=1, ge=1, le=MAX_WORKERS)
+    """Processes of this machine that compute a run together, the node included."""
+    worker_backend: Literal["gloo"] = "gloo"
+    """Mover of bytes between them, on any device."""
+    worker_timeout_s: float = Field(default=120.0, ge=1, le=3600)
+    """Seconds that a worker may let the node wait within a step; then the run continues without workers."""
+    worker_checks: int = Field(default=1, ge=0, le=1000)
+    """Nodes of other workers that the node computes once more in each committed step."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device for training. A verifier's single operators always run on the processor."""
     evaluator: str = "torch"
@@ -178,6 +187,7 @@ class Settings(BaseSettings):
     keep: Keep = Keep()
     fees: Fees = Fees()
     policy: Policy = Policy()
+    notify: Notify = Notify()
 
     @model_validator(mode="before")
     @classmethod
@@ -308,7 +318,8 @@ class Settings(BaseSettings):
 
     @property
     def worker_threads(self) -> int:
-        return self.threads or os.cpu_count() or 1
+        """Threads of the kernels in each process."""
+        return self.threads or max(1, (os.cpu_count() or 1) // self.workers)
 
     def read_password(self) -> str | None:
         """Return the keystore's password from its file or the environment, None if not set. Raises ConfigError."""
@@ -320,18 +331,6 @@ class Settings(BaseSettings):
         return self.password.get_secret_value() if self.password is not None else None
 
 
-def config_file(config: Path | None = None) -> tuple[Path | None, dict[str, Any]]:
-    """Return the configuration file, None if there is none, and its content. Raises ConfigError."""
-    named = config or (Path(os.environ[_FILE_VARIABLE]) if os.environ.get(_FILE_VARIABLE) else None)
-    path = named or DEFAULT_FILE
-    if named is None and not path.exists():
-        return None, {}
-    try:
-        return path, tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"configuration file {path} cannot be read: {error}") from error
-
-
 def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     """Return the settings of this process. ``flags`` that are None were not given. Raises ConfigError.
 
@@ -340,7 +339,7 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     path, values = config_file(config)
     for variable in os.environ:
         name = variable.upper().removeprefix(_PREFIX).partition("__")[0].lower()
-        of_ours = variable.upper().startswith(_PREFIX) and variable != _FILE_VARIABLE
+        of_ours = variable.upper().startswith(_PREFIX) and variable != FILE_VARIABLE
         if of_ours and name not in Settings.model_fields:
             raise ConfigError(f"${variable} is not a setting; {_remedy(name, 'unset it')}")
 
@@ -358,9 +357,11 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     try:
         return FromFile(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
-        raise ConfigError(
-            "; ".join(_explain(item, path if values else None) for item in error.errors())
-        ) from None
+        found = error.errors()
+        told = [_explain(item, path if values else None) for item in found[:MAX_TOLD]]
+        if len(found) > MAX_TOLD:
+            told.append(f"and {len(found) - MAX_TOLD} more")
+        raise ConfigError("; ".join(told)) from None
     except ValueError as error:
         raise ConfigError(f"a setting is not what it should be: {error}") from error
 

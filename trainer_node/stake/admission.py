@@ -3,11 +3,11 @@
 `too_slow` looks at one job. A client may post many jobs that all pass it, and ask something of each in one block. So
 before a stake, what all jobs with a stake of ours may ask of us at once must fit the shortest clock or period of any:
 
-    matches    one after the other in the loop's thread, which also sends their moves one after the other; with them
-               what is executed before an appeal
+    matches    one after the other in a thread of their own; with them what is executed before an appeal
     answers    one after the other in a thread of their own, and only while no move computes (`turns`); a job passes
                another that waits once at most (`answer_order`)
     trials     in threads outside the loop, `lanes` at a time; the processors are shared with matches and answers
+    moves      sent one after the other by the loop's thread, which also reveals
 
 INVARIANT: a job's answers are never late if, over all jobs,
 
@@ -29,13 +29,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from referee_py.jobs import Rules
 from referee_py.params import LOG_SECONDS
 from referee_py.program.terms import Terms
 
-from ..chain import JobView
+from ..chain import JobPhase, JobView
 from ..reason import Reason
 from ..run.cost_estimate import MARGIN, CostEstimate
 from ..settings.settings import Settings
@@ -43,11 +43,11 @@ from .min_stake import TRIAL_MOVES, match_moves
 
 REMEDY = "a faster machine or jobs with longer periods allow more at once, policy.max_open_jobs fewer"
 
-CLOCK, VERDICTS, APPEALS = "clock", "verdict period", "appeal period"
+CLOCK, VERDICTS, APPEALS, REVEALS = "clock", "verdict period", "appeal period", "reveal period"
 """Names of what limits a dispute, as operators read them."""
 
 DRAFT_LANES = 4
-"""Threads in which moves of trials are computed (`trial_drafts`). Further ones wait for a free one."""
+"""Threads in which moves of trials are computed (`drafts`). Further ones wait for a free one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,18 @@ class Means:
         return cls(settings.latency_s, settings.mined_s, min(DRAFT_LANES, os.cpu_count() or 1))
 
 
+def reveals(job: JobView) -> bool:
+    """Return whether the reveal of a slot in a job is still to come, or not over."""
+    return job.phase in (JobPhase.TRAINING, JobPhase.REVEAL)
+
+
 @dataclass(frozen=True, slots=True)
 class Duty:
     """Duty in a job in which we have ``stakes``: seconds of computing for a match of each stake, for what it
     waits for answers, for the answers under one checkpoint, for one step's logs, for a trial of each stake; the most
-    moves of a dispute; its clock and periods in seconds, 0 for an appeal where there are no verifiers; and the seconds
-    in which the processor executes an operator before an appeal, for each stake, where runs compute otherwise.
+    moves of a dispute; its clock and periods in seconds, 0 for an appeal where there are no verifiers; the seconds in
+    which the processor executes an operator before an appeal, for each stake, where runs compute otherwise; and the
+    reveal period, 0 where we have no slot that is to be revealed.
 
     NOTE: a refutation counts as a claim does, though no data can be requested of it.
     """
@@ -86,11 +92,13 @@ class Duty:
     appeal_period: int
     stakes: int = 1
     right_s: float = 0.0
+    reveal_period: int = 0
 
     @classmethod
     def of(cls, job: JobView, estimate: CostEstimate, stakes: int = 1) -> Duty:
         """Return the duty of a job that has been measured."""
-        return cls.under(job.program, job.rules, estimate, stakes)
+        duty = cls.under(job.program, job.rules, estimate, stakes)
+        return replace(duty, reveal_period=job.reveal_period) if reveals(job) else duty
 
     @classmethod
     def under(cls, terms: Terms, rules: Rules, estimate: CostEstimate, stakes: int = 1) -> Duty:
@@ -113,7 +121,13 @@ class Duty:
     def limits(self) -> dict[str, int]:
         """Seconds of the clock and the periods in which something may be asked of us, by their names."""
         appeals = {APPEALS: self.appeal_period} if self.appeal_period else {}
-        return {CLOCK: self.clock, VERDICTS: self.verdict_period, **appeals}
+        reveal = {REVEALS: self.reveal_period} if self.reveal_period else {}
+        return {CLOCK: self.clock, VERDICTS: self.verdict_period, **appeals, **reveal}
+
+    @property
+    def moves_s(self) -> float:
+        """Seconds of computing for the matches of all its stakes."""
+        return (self.match_s + self.right_s) * self.stakes
 
     def seen_s(self, limit: str, means: Means) -> float:
         """Return the seconds of one of the limits in which moves of this job alone are on their way."""
@@ -147,17 +161,20 @@ def asked_at_once(duties: Collection[Duty], means: Means) -> dict[str, Asked]:
         CLOCK: Asked("disputes", matches + waits + trials + sending),
         VERDICTS: Asked("answers", matches + answers + shared + rounds_s, logs),
         APPEALS: Asked("appeals", matches + waits + shared + rounds_s),
+        REVEALS: Asked("moves of disputes", rounds_s),
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Bond:
     """A verdict that we have signed: the seconds of a trial about it, the trial's clock in seconds, and the wei that
-    the gas of the trial may take."""
+    the gas of the trial may take; the seconds until we can stand by it, and the period for that in seconds."""
 
     trial_s: float
     clock: int
     wei: int
+    stand_s: float
+    appeal_period: int
 
 
 def trials_s(seconds: Sequence[float], lanes: int) -> float:
@@ -224,6 +241,25 @@ class TrialsTooDear(Reason):
     verdicts: int
     wei: int
     spare: int
+
+
+class TooManyStands(Reason):
+    text = (
+        "with {verdicts} verdicts signed at once, to stand by all of them may take us {takes_s:.0f} s; the shortest "
+        "appeal period has {period} s: others can sign this one"
+    )
+    verdicts: int
+    takes_s: float
+    period: int
+
+
+def too_many_stands(held: Sequence[Bond], bond: Bond, means: Means) -> TooManyStands | None:
+    """Return why not to sign one more verdict, or None: all that we have signed may be overruled in one block, and we
+    could not stand by each in its period. With nothing signed there is no reason: `too_slow_to_stand` has judged it."""
+    every = [*held, bond]
+    takes = MARGIN * (sum(of.stand_s for of in every) + 2 * means.latency_s)
+    period = min(of.appeal_period for of in every)
+    return TooManyStands(len(every), takes, period) if held and takes > period else None
 
 
 def too_many_trials(held: Sequence[Bond], bond: Bond, spare: int, means: Means) -> Reason | None:

@@ -33,6 +33,39 @@ def too_late(job: JobView, ready_in_s: float, now: int, commit_age: int = 0) -> 
     return TooLate(takes_s, commit_age, left_s) if takes_s + commit_age > left_s else None
 
 
+LEAST_S = 1.0
+"""Seconds that a transaction takes at least, also on a development chain, which mines it at once."""
+
+
+class Hopeless(Reason):
+    text = (
+        "the run has {rest_s:.0f} s to go, by what its steps have taken, its commitment takes {latency_s:.0f} s, and "
+        "what is sent for other jobs may take {sends_s:.0f} s before; training has {left_s} s left"
+    )
+    rest_s: float
+    latency_s: float
+    sends_s: float
+    left_s: int
+
+
+def hopeless(job: JobView, rest_s: float, latency_s: float, sends_s: float, now: int) -> Hopeless | None:
+    """Return why a run in progress will not be done before training ends, or None.
+
+    ``rest_s``: the seconds that it has to go; 0 if they are not known. ``latency_s``: what a transaction takes.
+    As long as the run might be done, nothing is lost by waiting, until the last moment at which the slot can be given
+    back. SAFETY: in that moment other jobs may have something to send first, which takes ``sends_s``.
+    """
+    left_s = job.commit_end - now
+    if rest_s > MARGIN * left_s or last_moment(job, latency_s, sends_s, now):
+        return Hopeless(rest_s, max(latency_s, LEAST_S), sends_s, left_s)
+    return None
+
+
+def last_moment(job: JobView, latency_s: float, sends_s: float, now: int) -> bool:
+    """Return whether a slot must be given back now, or is kept."""
+    return 2 * max(latency_s, LEAST_S) + sends_s > job.commit_end - now
+
+
 class Unripe(Reason):
     text = "a commitment must be {commit_age} s old before the claim; {left_s} s are left to claim the root"
     commit_age: int

@@ -11,6 +11,7 @@ nothing above its own ``max_fee``. Up to that price it can finish what it has be
 
 from __future__ import annotations
 
+from referee_py.gas_schedule import Counts
 from referee_py.jobs import claim_price, fee_at, refutation_price
 from referee_py.watch import share_of
 
@@ -20,13 +21,14 @@ from ..chain.fees import GWEI
 from ..chain.outbox import Value
 from ..reason import Reason
 from .gas_patience import bearable
-from .min_stake import trial_gas, worst_gas
+from .min_stake import Measured, schedule_of, trial_gas, worst_gas
 
 BONDS = 2
 """Bonds of appeals held at the same time: one is held until each signer of the false verdict has had its trial, and the
 next match begins before that. A match won earns half a bond, so two do for three matches in a row, of eight roots."""
-WATCH_GAS = 350_000
-"""Gas to commit, show, collect and withdraw, together; see tests/contracts/watch/Watch.t.sol."""
+WATCH = Measured(350_000, Counts(new=6, overwritten=6, value=1))
+"""To commit, show, collect and withdraw, together; see tests/contracts/watch/Watch.t.sol. NOTE: the base of the other
+three transactions, of which Amsterdam takes less, is not counted."""
 RACED = 2
 """Highest price of a watcher's claim, in stakes of a first claim (after sixteen other new roots)."""
 
@@ -92,7 +94,8 @@ def quarrel(job: JobView, max_fee: int) -> int:
 
 def quarrel_about(stake: int, stake_gas: int, max_fee: int, *, verifiers: bool) -> int:
     """Return the same of a job that takes such a ``stake`` if gas costs ``max_fee``; see `JobView.stake_gas`."""
-    return (BONDS * stake if verifiers else 0) + worst_gas() * min(max_fee, bearable(stake, stake_gas))
+    gas = worst_gas(schedule_of(stake_gas))
+    return (BONDS * stake if verifiers else 0) + gas * min(max_fee, bearable(stake, stake_gas))
 
 
 def quarrel_gas(job: JobView, max_fee: int) -> int:
@@ -102,7 +105,8 @@ def quarrel_gas(job: JobView, max_fee: int) -> int:
 
 def trial_wei(job: JobView, max_fee: int) -> int:
     """Return the wei that the gas of a trial may take, as far as the prize pays for a unit of it."""
-    return trial_gas() * min(max_fee, bearable(job.stake_at(max_fee), job.stake_gas))
+    gas = trial_gas(schedule_of(job.stake_gas))
+    return gas * min(max_fee, bearable(job.stake_at(max_fee), job.stake_gas))
 
 
 # ---------------------------------------------------------------------- reasons not to stake
@@ -148,7 +152,7 @@ def unpaid(job: JobView, expected_fee: int, max_fee: int) -> Unpaid | None:
     claim made when gas is cheap pays for no more than the lower bound, however dear gas is in the dispute. A large
     stake may still pay for disputes, but never for responses.
     """
-    now, gas = fee_at(job.base_fee, job.low_fee, job.high_fee), worst_gas()
+    now, gas = fee_at(job.base_fee, job.low_fee, job.high_fee), worst_gas(schedule_of(job.stake_gas))
     cases = (
         (
             "high_fee",
@@ -180,5 +184,6 @@ class TooLittle(Reason):
 def too_little(job: JobView, pool: PoolInfo) -> TooLittle | None:
     """Return why not to watch, or None: one more watcher's share would not pay for its transactions. The operator
     accounts for the cost of computing with the limit on stakes."""
-    share, cost = share_of(pool.amount, pool.shares, pool.watchers + 1), WATCH_GAS * 2 * job.base_fee
+    gas = schedule_of(job.stake_gas).gas(WATCH.gas, WATCH.counts)
+    share, cost = share_of(pool.amount, pool.shares, pool.watchers + 1), gas * 2 * job.base_fee
     return TooLittle(share, cost) if share <= cost else None

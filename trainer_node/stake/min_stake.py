@@ -9,19 +9,26 @@ But then either nobody appealed and there was no trial to play, or the appellant
 as much as a stake, and half of the bond goes to the winner, too.
 
 The dispute is the dearest that the limits of the protocol allow: the other side publishes nothing, the operator has 255
-inputs, the verifiers are silent or wrong, and the court judges it. The gas is that of transactions of one move each, as
-measured by tests/contracts/Worst.t.sol and Gas.t.sol (GAME_GAS) and tests/twins/trial/test_worst.py (TRIAL_GAS).
-tests/trainer_node/stake/test_min_stake.py and tests/twins/trial/test_worst.py compare the tables with the measured gas.
+inputs, the verifiers are silent or wrong, and the court judges it. Each move is a transaction of its own. Its gas under
+Osaka is measured, and so is what it leaves behind, from which its gas under the schedule of a deployment follows
+(`referee_py/gas_schedule.py`): by tests/contracts/Worst.t.sol, Slots.t.sol and Gas.t.sol (GAME) and
+tests/twins/trial/test_worst.py (TRIAL). tests/trainer_node/stake/test_min_stake.py and tests/twins/trial/test_worst.py
+compare the tables with what was measured.
+
+A deployment states its schedule by `STAKE_GAS`, which the least stake of its jobs follows: `schedule_of`.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 from web3 import Web3
 
 from referee_py.commit import depth_of
+from referee_py.gas_schedule import SCHEDULES, Counts, Schedule
 from referee_py.params import PRIZE_DIVISOR, REVEAL_LEVELS, VERDICT_DIVISOR
 from referee_py.program.structure import MAX_NODES
 from referee_py.program.terms import Terms
@@ -30,33 +37,42 @@ from ..chain.codec.job import MAX_STRIDES
 from ..chain.rpc import guarded
 from ..errors import RpcCorrupt
 
-GAME_GAS = {
-    "commitChallenge": 50_000,
-    "challenge": 310_000,
-    "reveal": 64_000,
-    "descend": 93_000,
-    "refine": 76_000,
-    "openRecord": 375_000,
-    "submit": 1_210_000,
-    "appeal": 1_205_000,
-    "proceed": 161_000,
-    "finalize": 60_000,
-    "collect": 69_000,
-    "withdraw": 36_000,
-}
-"""Gas of the moves of a job, a match and a hearing."""
 
-TRIAL_GAS = {
-    "showOutputs": 735_000,
-    "reveal": 68_000,
-    "descend": 750_000,
-    "showLeaf": 75_000,
-    "compare": 2_600_000,
-    "post": 86_000,
-    "answer": 82_000,
-    "judge": 3_250_000,
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A move as it was measured: its gas under Osaka, rounded up, and its counts."""
+
+    gas: int
+    counts: Counts
+
+
+GAME = {
+    "commitChallenge": Measured(50_000, Counts(new=1, calldata=68)),
+    "challenge": Measured(310_000, Counts(new=8, overwritten=3, calldata=330, value=1)),
+    "reveal": Measured(64_000, Counts(overwritten=1, calldata=810)),
+    "descend": Measured(93_000, Counts(overwritten=3, calldata=2_200)),
+    "refine": Measured(76_000, Counts(overwritten=2, calldata=1_700)),
+    "openRecord": Measured(375_000, Counts(overwritten=1, calldata=9_000)),
+    "submit": Measured(1_210_000, Counts(new=3, overwritten=1, calldata=27_400)),
+    "appeal": Measured(1_205_000, Counts(new=4, overwritten=1, calldata=26_900, value=1)),
+    "proceed": Measured(161_000, Counts(new=2, overwritten=6, cleared=6, calldata=360)),
+    "finalize": Measured(60_000, Counts(overwritten=1, calldata=36)),
+    "collect": Measured(69_000, Counts(overwritten=2, calldata=68)),
+    "withdraw": Measured(36_000, Counts(overwritten=1, calldata=4)),
 }
-"""Gas of the moves of a trial."""
+"""The moves of a job, a match and a hearing."""
+
+TRIAL = {
+    "showOutputs": Measured(735_000, Counts(overwritten=2, calldata=19_300)),
+    "reveal": Measured(68_000, Counts(overwritten=1, calldata=1_200)),
+    "descend": Measured(750_000, Counts(overwritten=2, calldata=19_800)),
+    "showLeaf": Measured(75_000, Counts(overwritten=1, calldata=1_700)),
+    "compare": Measured(2_600_000, Counts(new=1, overwritten=2, calldata=53_100)),
+    "post": Measured(86_000, Counts(overwritten=2, calldata=2_500)),
+    "answer": Measured(82_000, Counts(overwritten=3, calldata=2_800)),
+    "judge": Measured(3_250_000, Counts(new=1, overwritten=8, calldata=45_300)),
+}
+"""The moves of a trial."""
 
 RUN_ROUNDS = 20
 """Rounds on the way down the run trees: both sides publish, and one concludes. There are at most 8 trees of height 20
@@ -72,7 +88,7 @@ _MAX_PRICE = 10**15
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``times`` moves of one kind, of at most ``gas`` each."""
+    """``times`` moves of one kind, of at most ``gas`` each under the schedule that was asked for."""
 
     move: str
     times: int
@@ -96,7 +112,8 @@ def match_moves(terms: Terms) -> int:
     return 2 * rounds + len(terms.strides) + 2
 
 
-def worst_dispute() -> tuple[Line, ...]:
+@cache
+def worst_dispute(schedule: Schedule) -> tuple[Line, ...]:
     """Return what an honest challenger may have to send before it is paid. NOTE: one side posts, the other answers."""
     rounds = RUN_ROUNDS + STEP_ROUNDS
     game = {
@@ -109,38 +126,52 @@ def worst_dispute() -> tuple[Line, ...]:
     game |= dict.fromkeys(("openRecord", "submit", "appeal", "proceed", "finalize", "collect"), 1)
     trial = {"showOutputs": 1, "reveal": DATA_ROUNDS, "descend": DATA_ROUNDS, "showLeaf": 1, "compare": 1}
     trial |= {"answer": CHAIN_ROUNDS, "judge": 1}
-    lines = [Line(move, times, GAME_GAS[move]) for move, times in game.items()]
-    lines += [Line(f"{move}, in the trial", times, TRIAL_GAS[move]) for move, times in trial.items()]
-    return (*lines, Line("withdraw, at both contracts", 2, GAME_GAS["withdraw"]))
+
+    def line(name: str, times: int, move: Measured) -> Line:
+        return Line(name, times, schedule.gas(move.gas, move.counts))
+
+    lines = [line(move, times, GAME[move]) for move, times in game.items()]
+    lines += [line(f"{move}, in the trial", times, TRIAL[move]) for move, times in trial.items()]
+    return (*lines, line("withdraw, at both contracts", 2, GAME["withdraw"]))
 
 
-def worst_gas() -> int:
+def worst_gas(schedule: Schedule) -> int:
     """Return the gas of the whole worst dispute."""
-    return sum(line.total for line in worst_dispute())
+    return sum(line.total for line in worst_dispute(schedule))
 
 
-def verdict_gas() -> int:
+def verdict_gas(schedule: Schedule) -> int:
     """Return the gas of a worst dispute that ends with a verdict without an appeal."""
     later = {"appeal", *_in_trial()}
-    return sum(line.total for line in worst_dispute() if line.move not in later)
+    return sum(line.total for line in worst_dispute(schedule) if line.move not in later)
 
 
-def trial_gas() -> int:
+def trial_gas(schedule: Schedule) -> int:
     """Return the gas of the worst trial."""
-    return sum(line.total for line in worst_dispute() if line.move in _in_trial())
+    return sum(line.total for line in worst_dispute(schedule) if line.move in _in_trial())
 
 
 def _in_trial() -> set[str]:
-    return {f"{move}, in the trial" for move in TRIAL_GAS}
+    return {f"{move}, in the trial" for move in TRIAL}
 
 
-def least_stake(price: int) -> int:
+def least_stake(price: int, schedule: Schedule) -> int:
     """Return the least stake, at ``price`` wei for a unit of gas: its prize covers the winner's worst dispute."""
     # The winner keeps 1 / PRIZE_DIVISOR - 1 / VERDICT_DIVISOR of the stake; rounded up to whole wei.
     after_verdict = -(
-        -verdict_gas() * price * PRIZE_DIVISOR * VERDICT_DIVISOR // (VERDICT_DIVISOR - PRIZE_DIVISOR)
+        -verdict_gas(schedule) * price * PRIZE_DIVISOR * VERDICT_DIVISOR // (VERDICT_DIVISOR - PRIZE_DIVISOR)
     )
-    return max(PRIZE_DIVISOR * worst_gas() * price, after_verdict)
+    return max(PRIZE_DIVISOR * worst_gas(schedule) * price, after_verdict)
+
+
+def schedule_of(stake_gas: int) -> Schedule:
+    """Return the schedule that a deployment counts by: that whose least stake is nearest to ``stake_gas``, the units of
+    gas that a stake is worth at least (`STAKE_GAS` of the Notary), as a ratio.
+
+    NOTE: it is read from the chain and not from a deployment file, because a list of releases has no file, and a file
+    could say what the contracts do not do.
+    """
+    return min(SCHEDULES, key=lambda one: abs(math.log(max(stake_gas, 1) / least_stake(1, one))))
 
 
 def chain_price(web3: Web3) -> int:

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+
+from ..chain.on_their_way import OnTheirWay
 
 
 class Reserve:
-    """Wei that each job may still take, by job number. ``head`` returns the number of the newest block; ``pending``
-    returns True while a transaction of ours is not mined yet.
+    """Wei that each job may still take, by job number. ``head`` returns the number of the newest block, ``pending`` the
+    numbers of our transactions that may still be mined.
 
     SAFETY: jobs are read some blocks late, and a block older than our stake does not show it. So the amount kept when
     a stake is sent is not released until a block is read that must show the stake.
     """
 
-    def __init__(self, head: Callable[[], int], pending: Callable[[], bool]) -> None:
+    def __init__(self, head: Callable[[], int], pending: Callable[[], Collection[int]]) -> None:
         self._head = head
-        self._pending = pending
         self._kept: dict[int, int] = {}
-        self._sent: set[int] = set()
-        self._from: dict[int, int] = {}
+        self._stakes = OnTheirWay(pending)
 
     def staking(self, job: int, wei: int) -> None:
         """Note that a stake is about to be sent; ``wei`` includes it and all that the job may take later."""
         self._kept[job] = max(self._kept.get(job, 0), wei)
-        self._sent.add(job)
-        self._from.pop(job, None)
+        self._stakes.sent(job)
 
     def seen(self, job: int, wei: int, block: int) -> None:
         """Note the amount that the job may still take according to a block."""
-        if wei < self._kept.get(job, 0):
-            if job in self._sent and not self._pending():
-                self._from[job] = self._head()
-                self._sent.discard(job)
-            if job in self._sent or block < self._from.get(job, 0):
-                return
-        self._from.pop(job, None)
+        if wei < self._kept.get(job, 0) and not self._stakes.shows(job, block, self._head):
+            return
         self._kept[job] = wei
         if not wei:
             del self._kept[job]

@@ -15,6 +15,7 @@ disk_estimate    disk space that a job takes, from its terms
 database         the persistent state, in SQLite
 tables           the database's tables
 made_folders     folders that our commands make again, and what in them is ours
+tensor_file      safetensors files that people keep
 untrusted_file   files that strangers may have placed
 process          a lock on a folder, and the signals of a process
 """

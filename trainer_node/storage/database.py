@@ -35,6 +35,8 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import StaticPool
 
+from referee_py.errors import HashMismatch
+
 from ..errors import ConfigError, DiskFailed, DiskFull, SchemaMismatch
 from .disk import disk_errors
 from .tables import (
@@ -161,7 +163,9 @@ class Database:
             try:
                 source.backup(target)
             except sqlite3.Error as error:
-                raise DiskFailed(f"{path} cannot be written: {error}") from error
+                raise DiskFailed(
+                    f"{path} cannot be written: {error}; make room, or name another place"
+                ) from error
             finally:
                 target.close()
                 source.close()
@@ -294,10 +298,16 @@ class Database:
     # ------------------------------------------------------------------ rounding logs
 
     def put_logs(self, job: int, roots: Mapping[int, bytes]) -> None:
-        """Store the roots of the logs written for some steps."""
+        """Store the roots of the logs written for some steps. Raises HashMismatch if the log of a step has another."""
         with self.session() as session:
             for step, root in roots.items():
-                session.merge(WrittenLog(job=job, step=step, root=root))
+                row = session.get(WrittenLog, (job, step))
+                # INVARIANT: a stored log never changes. Another job of the same program may have written it meanwhile.
+                if row is not None and row.root != root:
+                    has = f"step {step} has the rounding log {row.root.hex()}, and not {root.hex()}"
+                    raise HashMismatch(f"{has}: this run follows the first from its last checkpoint on")
+                if row is None:
+                    session.add(WrittenLog(job=job, step=step, root=root))
 
     def get_log(self, job: int, step: int) -> bytes | None:
         """Return the root of a step's logs, or None."""

@@ -296,16 +296,19 @@ class Keeper:
     # ------------------------------------------------------------------ upkeep
 
     def round(self) -> None:
-        """Look at the disk. Report what is wrong with it, and when nothing is any more. Never raises DiskFailed."""
+        """Look at the disk. Report what is wrong with it, and when nothing is any more. Never raises OSError."""
         now = time.monotonic()
         if now - self._looked < LOOK_S:
             return
         self._looked = now
+        # NOTE: a folder may be away for a moment, as when a volume is mounted again.
         try:
-            free = free_bytes(self._store.root)
-        except DiskFailed as error:
+            self._look(now)
+        except (DiskFailed, OSError) as error:
             self._problems[DISK] = str(error)
-            return
+
+    def _look(self, now: float) -> None:
+        free = free_bytes(self._store.root)
         held = self._ballast.hold()
         if not held and free < self._ballast.size // 2:
             self._ballast.release()

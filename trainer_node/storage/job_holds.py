@@ -15,6 +15,7 @@ no harm.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -45,10 +46,19 @@ class Holders:
             path = self._path(job)
             with disk_errors(path):
                 self.folder.mkdir(parents=True, exist_ok=True)
-                first = "" if path.exists() else f"{_BEGAN} {int(time.time())}\n"
-                with path.open("a") as file:
-                    file.write(first + "".join(f"{line}\n" for line in new))
+                with path.open("ab+") as file:
+                    # NOTE: a line that was torn by a crash, or by a full disk, must not swallow the next one.
+                    first = "" if file.tell() else f"{_BEGAN} {int(time.time())}\n"
+                    if file.tell():
+                        file.seek(-1, os.SEEK_END)
+                        first = "" if file.read(1) == b"\n" else "\n"
+                    file.write((first + "".join(f"{line}\n" for line in new)).encode())
             known.update(new)
+
+    def holds(self, job: int, path: str, stage: str = WORK) -> bool:
+        """Return whether a job holds an artifact."""
+        with self._lock:
+            return f"{stage} {path}" in self._lines(job)
 
     def end(self, job: int) -> None:
         """Note that a job is over; only the first time counts."""

@@ -65,9 +65,8 @@ class Store:
         self._incoming = root / INCOMING
         with disk_errors(root):
             self._incoming.mkdir(parents=True, exist_ok=True)
-        for path in self._incoming.glob(
-            f"{PREFIX}*"
-        ):  # leftovers of crashes; another process may still write newer ones
+        # Leftovers of crashes; another process may still write newer ones.
+        for path in self._incoming.glob(f"{PREFIX}*"):
             with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < time.time() - _LEFTOVER_S:
                     path.unlink()
@@ -137,9 +136,12 @@ class Store:
         """Let the job whose view of the store this is hold artifacts that are here. Raises DiskFailed."""
         if self._for is not None:
             job, stage = self._for
-            self.holders.hold(
-                job, [str(path_of(self.root, name).relative_to(self.root)) for name in names], stage
-            )
+            self.holders.hold(job, [str(path_of(Path(), name)) for name in names], stage)
+
+    def holds(self, name: Name) -> bool:
+        """Return whether the job whose view of the store this is holds an artifact."""
+        path = str(path_of(Path(), name))
+        return self._for is not None and self.holders.holds(self._for[0], path, self._for[1])
 
     def put_logs(self, logs: Iterable[StepLog], node_count: int) -> list[bytes]:
         """Store the logs of some steps of a program with ``node_count`` nodes; returns their roots."""

@@ -40,7 +40,7 @@ for _name in ("sigmoid", "tanh", "silu"):
 def threshold_backward(c: Context, grad: Ref, x: Ref, threshold: float) -> Ref:
     if threshold == 0:
         return composites.relu_grad(c.o, grad, x)
-    return c.b.op("where", c.b.op("gt", x, c.b.full(threshold)), grad, c.b.full(0.0))
+    return c.b.op("where", c.b.op("le", x, c.b.full(threshold)), c.b.full(0.0), grad)
 
 
 @lowers("aten.gelu.default")
@@ -133,7 +133,7 @@ def dropout(c: Context, x: Ref, p: float, train: bool | None = True) -> tuple[Re
         raise Unsupported(
             "dropout in the backward pass (activation checkpointing)", "switch checkpointing off"
         )
-    if not train or p == 0:
+    if not train or p == 0 or not c.noise.dropout:
         return x, c.like(1, c.outputs[1] or c.out)
     if p == 1:
         return c.b.op("mul", x, c.b.full(0.0)), c.b.full(0, BOOL, x.shape)
@@ -144,4 +144,6 @@ def dropout(c: Context, x: Ref, p: float, train: bool | None = True) -> tuple[Re
 @lowers("aten.native_dropout_backward.default")
 def dropout_backward(c: Context, grad: Ref, mask: Ref, scale: float) -> Ref:
     """Apply the mask to the gradient, as the composite does to the input."""
+    if not c.noise.dropout:
+        return grad
     return c.o.where(mask, c.o.mul(grad, c.o.scalar(scale)), c.o.scalar(0.0))

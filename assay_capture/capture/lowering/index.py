@@ -208,12 +208,20 @@ def _assigned(c: Context, base: Ref, rows: Ref, source: Ref) -> Ref:
 
 @lowers("aten.put.default")
 def put(c: Context, x: Ref, index: Ref, source: Ref, accumulate: bool = False) -> Ref:
-    flat = c.b.op("reshape", x, shape=(x.count,))
-    return c.b.op("reshape", index_put(c, flat, [index], source, accumulate), shape=x.shape)
+    flat, places, values = (c.b.op("reshape", ref, shape=(ref.count,)) for ref in (x, index, source))
+    return c.b.op("reshape", index_put(c, flat, [places], values, accumulate), shape=x.shape)
+
+
+@lowers("aten.take.default")
+def take(c: Context, x: Ref, index: Ref) -> Ref:
+    # NOTE: PyTorch's own decomposition takes an index without dimensions for a Python number.
+    return index_(c, c.b.op("reshape", x, shape=(x.count,)), [index])
 
 
 @lowers("aten.index_select.default")
 def index_select(c: Context, x: Ref, dim: int, index: Ref) -> Ref:
+    if not x.rank:  # its only element, at place 0
+        return x
     return index_(c, x, [*[None] * (dim % x.rank), index])
 
 
@@ -221,12 +229,14 @@ def index_select(c: Context, x: Ref, dim: int, index: Ref) -> Ref:
 def index_add(c: Context, x: Ref, dim: int, index: Ref, source: Ref, *, alpha: float = 1) -> Ref:
     if alpha != 1:
         source = c.b.op("mul", source, c.b.full(alpha))
+    if not x.rank:
+        return c.b.op("add", x, c.b.op("reshape", source, shape=()))
     return index_put(c, x, [*[None] * (dim % x.rank), index], source, True)
 
 
 @lowers("aten.flip.default", "prims.rev.default")
 def flip(c: Context, x: Ref, dims: Sequence[int]) -> Ref:
-    for dim in dims:
+    for dim in dims if x.rank else ():
         last = c.b.full(x.shape[dim] - 1, I64)
         backwards = c.b.op("sub", last, c.b.op("arange", n=x.shape[dim]))
         x = index_(c, x, [*[None] * (dim % x.rank), backwards])
@@ -253,6 +263,8 @@ def gather(c: Context, x: Ref, dim: int, index: Ref, **_: Any) -> Ref:
 
 @lowers("aten.scatter_add.default")
 def scatter_add(c: Context, x: Ref, dim: int, index: Ref, source: Ref) -> Ref:
+    if not x.rank:
+        return c.b.op("add", x, source)
     if source.shape != index.shape:
         for d, size in enumerate(index.shape):
             source = c.b.op("slice", source, dim=d, start=0, stop=size, step=1)

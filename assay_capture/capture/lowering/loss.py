@@ -52,6 +52,10 @@ def _weights(c: Context, logp: Ref, target: Ref, weight: Ref | None, ignore: int
     return c.b.op("reshape", c.b.op("cast", counts, dtype=F32), shape=(n, 1))
 
 
+def _batch_of_one(c: Context, logp: Ref, target: Ref) -> tuple[Ref, Ref]:
+    return c.b.op("reshape", logp, shape=(1, logp.shape[0])), c.b.op("reshape", target, shape=(1,))
+
+
 def _total(c: Context, x: Ref) -> Ref:
     return c.b.op("sum", x, dims=tuple(range(x.rank)), keepdim=0)
 
@@ -60,7 +64,11 @@ def _total(c: Context, x: Ref) -> Ref:
 def nll_loss(
     c: Context, logp: Ref, target: Ref, weight: Ref | None, reduction: int, ignore: int
 ) -> tuple[Ref, Ref]:
-    """Return the loss and the sum of the examples' weights."""
+    """Return the loss and the sum of the examples' weights. One example may have no batch: scores [C], a target []."""
+    if logp.rank == 1:
+        rows, targets = _batch_of_one(c, logp, target)
+        loss, total_weight = nll_loss(c, rows, targets, weight, reduction, ignore)
+        return c.b.op("reshape", loss, shape=()), total_weight
     column, classes = _classes(c, logp, target, ignore)
     logits = c.notes.get(("log_softmax", logp))
     if logits is not None:
@@ -89,6 +97,11 @@ def nll_loss_backward(
     ignore: int,
     total_weight: Ref,
 ) -> Ref:
+    if logp.rank == 1:
+        rows, targets = _batch_of_one(c, logp, target)
+        flat = c.b.op("reshape", grad, shape=(1,)) if reduction == _NONE else grad
+        result = nll_loss_backward(c, flat, rows, targets, weight, reduction, ignore, total_weight)
+        return c.b.op("reshape", result, shape=logp.shape)
     column, classes = _classes(c, logp, target, ignore)
     rows = c.b.op("reshape", grad, shape=(logp.shape[0], 1)) if reduction == _NONE else grad
     if reduction == _MEAN:

@@ -63,9 +63,10 @@ def _convolved(
 ) -> dict[str, Any]:
     """Return the attributes of a convolution over [N, C, H, W]; over [N, C, L], H is 1."""
     if x.rank not in (3, 4):
-        raise Unsupported(
-            f"a convolution of rank {x.rank}", "use nn.Conv2d on [N, C, H, W] or nn.Conv1d on [N, C, L]"
-        )
+        remedy = "use nn.Conv2d on [N, C, H, W] or nn.Conv1d on [N, C, L]"
+        if x.rank == 5:
+            remedy = "use nn.Conv3d on [N, C, D, H, W]; in place of a transposed one, nn.Upsample and then nn.Conv3d"
+        raise Unsupported(f"a convolution of rank {x.rank}", remedy)
     if x.rank == 3:
         stride, padding, dilation = (1, *stride), (0, *padding), (1, *dilation)
     return {**_window(stride, padding, dilation), "groups": groups}

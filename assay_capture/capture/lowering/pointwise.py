@@ -132,13 +132,16 @@ _register_extreme("minimum", "fmin", "lt")
 
 @lowers("aten.clamp.default", "aten.clamp.Tensor", "aten.clamp_min.default", "aten.hardtanh.default")
 def clamp(c: Context, x: Ref, low: Operand | None = None, high: Operand | None = None) -> Ref:
-    """Clamp by comparison, so that integers can be clamped too; NaN stays NaN."""
+    """Clamp by comparison, so that integers can be clamped too; NaN stays NaN, and a bound that is NaN gives NaN."""
     dtype = c.out.dtype
     x = c.tensor(x, dtype)
     for bound, op in ((low, "lt"), (high, "gt")):
         if bound is not None:
             limit = c.tensor(bound, dtype)
-            x = c.b.op("where", c.b.op(op, x, limit), limit, x)
+            taken = c.b.op(op, x, limit)
+            if isinstance(bound, Ref) and dtype == F32:
+                taken = c.b.op("logical_or", taken, c.b.op("ne", limit, limit))
+            x = c.b.op("where", taken, limit, x)
     return x
 
 
@@ -251,7 +254,13 @@ def ones(c: Context, *_: Any, **__: Any) -> Ref:
     return c.like(1, c.out)
 
 
-@lowers("aten.zero.default", "aten.zeros_like.default", "aten.zeros.default", "aten.new_zeros.default")
+@lowers(
+    "aten.zero.default",
+    "aten.zeros_like.default",
+    "aten.zeros.default",
+    "aten.new_zeros.default",
+    "aten._efficientzerotensor.default",
+)
 def zeros(c: Context, *_: Any, **__: Any) -> Ref:
     return c.like(0, c.out)
 

@@ -95,10 +95,17 @@ def _whole(c: Context, x: Ref, divisor: Operand, rounding_mode: str | None) -> R
 def floor_divide(c: Context, x: Ref, divisor: Operand, *, rounding_mode: str | None = "floor") -> Ref:
     if c.out.dtype == I64:
         return _whole(c, c.tensor(x, I64), divisor, rounding_mode)
-    quotient = c.b.op("div", c.tensor(x, F32), c.tensor(divisor, F32))
+    x, divisor = c.tensor(x, F32), c.tensor(divisor, F32)
+    quotient = c.b.op("div", x, divisor)
     if rounding_mode is None:
         return quotient
-    return down(c, quotient) if rounding_mode == "floor" else towards_zero(c, quotient)
+    if rounding_mode != "floor":
+        return towards_zero(c, quotient)
+    return c.b.op("where", _infinite(c, x), c.b.full(np.nan), down(c, quotient))
+
+
+def _infinite(c: Context, x: Ref) -> Ref:
+    return c.b.op("eq", abs_(c, x), c.b.full(np.inf))
 
 
 @lowers(
@@ -128,15 +135,64 @@ def fmod(c: Context, x: Ref, divisor: Operand) -> Ref:
 
 
 def _rest(c: Context, x: Ref, divisor: Ref, of_divisor: bool) -> Ref:
-    """Return x - q d. A quotient that rounding brought to the next integer is seen by the rest's sign or size."""
-    quotient = c.b.op("div", x, divisor)
-    whole = down(c, quotient) if of_divisor else towards_zero(c, quotient)
-    rest = c.b.op("sub", x, c.b.op("mul", whole, divisor))
-    zero = c.b.full(0.0)
-    reference = divisor if of_divisor else x
-    crossed = c.b.op("lt", c.b.op("mul", _sign(c, rest), _sign(c, reference)), zero)
-    step = c.b.op("mul", abs_(c, divisor), _sign(c, reference))
-    return c.b.op("where", crossed, c.b.op("add", rest, step), rest)
+    """Return the exact rest of x by the divisor, with the sign of x; or, as in Python, of the divisor."""
+    zero, size = c.b.full(0.0), abs_(c, divisor)
+    rest = _reduced(c, abs_(c, x), size)
+    rest = c.b.op("where", c.b.op("lt", rest, zero), c.b.op("add", rest, size), rest)
+    rest = c.b.op("where", c.b.op("lt", x, zero), c.b.op("neg", rest), rest)
+    rest = c.b.op("where", c.b.op("eq", x, zero), c.b.op("where", c.b.op("eq", size, zero), rest, x), rest)
+    if not of_divisor:
+        return rest
+    crossed = c.b.op("lt", c.b.op("mul", _sign(c, rest), _sign(c, divisor)), zero)
+    return c.b.op("where", crossed, c.b.op("add", rest, divisor), rest)
+
+
+_BITS = 11
+"""Bits of the quotient that one round takes away."""
+_LEVELS = -(-277 // _BITS)
+"""Rounds from the largest quotient of binary32, 2^128 by 2^-149."""
+
+
+def _reduced(c: Context, x: Ref, divisor: Ref) -> Ref:
+    """Return a number in (-divisor, divisor) that differs from x by a multiple of it, without rounding. Both are >= 0.
+
+    Long division: round k subtracts q D, where D = divisor 2^(11 k) and q is the quotient, an integer of 11 bits. With
+    D as a sum of 12 and 12 bits, both products are exact, and so are both differences: they are multiples of D's last
+    place below 2^24 of these. A round whose D is no number, or larger than x, changes nothing.
+    """
+    one, half = c.b.full(1.0), c.b.full(0.5)
+    # NOTE: else the split of a large divisor overflows, or the product that a number near the largest is less.
+    scale = c.b.op("where", c.b.op("gt", divisor, c.b.full(2.0**100)), c.b.full(2.0**-30), one)
+    top = c.b.op("ge", c.b.op("mul", x, scale), c.b.full(2.0**127))
+    by = c.b.op("mul", divisor, scale)
+    rest = c.b.op("mul", x, c.b.op("where", top, half, scale))
+    rest = c.b.op("where", c.b.op("lt", x, divisor), x, rest)
+    spread = c.b.op("mul", by, c.b.full(4097.0))
+    high = c.b.op("sub", spread, c.b.op("sub", spread, by))
+    low = c.b.op("sub", by, high)
+    magic = c.b.full(1.5 * 2.0**23)
+    for k in reversed(range(_levels(c, by))):
+        factor = c.b.full(2.0 ** (_BITS * min(k, 11)))
+        more = c.b.full(2.0 ** (_BITS * (k - min(k, 11))))
+        upper, lower = (c.b.op("mul", c.b.op("mul", part, factor), more) for part in (high, low))
+        whole = c.b.op("add", upper, lower)
+        q = c.b.op("sub", c.b.op("add", c.b.op("div", rest, whole), magic), magic)
+        less = c.b.op("sub", c.b.op("sub", rest, c.b.op("mul", q, upper)), c.b.op("mul", q, lower))
+        rest = c.b.op("where", c.b.op("ge", abs_(c, rest), whole), less, rest)
+    twice = c.b.op("add", rest, rest)
+    above, below = c.b.op("sub", twice, by), c.b.op("add", twice, by)
+    twice = c.b.op("where", c.b.op("ge", twice, by), above, twice)
+    twice = c.b.op("where", c.b.op("ge", c.b.op("neg", twice), by), below, twice)
+    rest = c.b.op("where", top, twice, rest)
+    none = c.b.op("mul", divisor, c.b.full(0.0))  # NaN for a divisor that is no number
+    return c.b.op("where", c.b.op("lt", x, divisor), x, c.b.op("add", c.b.op("div", rest, scale), none))
+
+
+def _levels(c: Context, divisor: Ref) -> int:
+    """Return the rounds that the largest number needs, fewer if the divisor is known."""
+    known = c.known.value(divisor)
+    least = 0.0 if known is None or not np.size(known) else float(np.min(known))
+    return _LEVELS if not least > 0 else max(1, -int(-(128 - np.floor(np.log2(least))) // _BITS))
 
 
 def _sign(c: Context, x: Ref) -> Ref:

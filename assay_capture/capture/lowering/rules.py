@@ -27,7 +27,7 @@ from referee_py.program import TensorType
 
 from ..builder import Builder, Compose, Ref
 from ..draft import Source
-from ..errors import Unsupported
+from ..errors import CaptureError, Unexpected, Unsupported
 from ..phases import line_of
 from ..remedies import without_lowering
 from .bf16 import NATIVE, in_f32, narrowed, widened
@@ -55,10 +55,14 @@ def lowers(*names: str) -> Callable[[Rule], Rule]:
 
 @dataclass
 class Noise:
-    """Random numbers of a program: one seed, and a site for each place that draws (docs/opset.md, section 9)."""
+    """Random numbers of a program: one seed, and a site for each place that draws (docs/opset.md, section 9).
+
+    Without `dropout`, masks of dropout keep everything and draw nothing.
+    """
 
     b: Builder
     seed: int
+    dropout: bool = True
     _sites: int = 0
 
     def uniform(self, shape: Sequence[int]) -> Ref:
@@ -224,6 +228,10 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
         result = _applied(rule, context, str(node.target), args, kwargs)
     except Unsupported as error:
         raise Unsupported(error.what, error.remedy, f"{where}, ATen operator {aten}") from error
+    except CaptureError:
+        raise
+    except Exception as error:
+        raise Unexpected(error, f"{where}, ATen operator {aten}") from error
     for ref, expected in zip(
         result if isinstance(result, tuple) else (result,), context.outputs, strict=True
     ):
@@ -284,7 +292,8 @@ def _lifted(graph: torch.fx.GraphModule, name: str, builder: Builder) -> Ref:
 
 def source_of(tensor: torch.Tensor) -> Source:
     """Return how to read a tensor of PyTorch; a tensor on the meta device or a fake one has no values."""
-    type_ = TensorType(dtype_of(tensor.dtype), tuple(tensor.shape))
+    type_ = TensorType(_SMALL.get(tensor.dtype) or dtype_of(tensor.dtype), tuple(tensor.shape))
     if tensor.device.type == "meta" or isinstance(tensor, FakeTensor):
         return Source(type_, None)
-    return Source(type_, lambda: np.array(to_numpy(tensor.detach().cpu().contiguous()), order="C"))
+    wide = tensor.long() if tensor.dtype in _SMALL else tensor
+    return Source(type_, lambda: np.array(to_numpy(wide.detach().cpu().contiguous()), order="C"))

@@ -18,10 +18,13 @@ from .rules import Context, lowers
 def dims_of(x: Ref, dims: int | Sequence[int] | None) -> tuple[int, ...]:
     """Return the dimensions in ascending order, non-negative; all if none is given."""
     given = [dims] if isinstance(dims, int) else list(dims or [])
-    return tuple(sorted(d % x.rank for d in given)) if given else tuple(range(x.rank))
+    return tuple(sorted(d % x.rank for d in given)) if given and x.rank else tuple(range(x.rank))
 
 
 def reduce(c: Context, op: str, x: Ref, dims: int | Sequence[int] | None, keepdim: bool) -> Ref:
+    """Reduce dimensions. NOTE: a tensor without dimensions may be reduced along 0 or -1, and stays what it is."""
+    if not x.rank:
+        return x
     return c.b.op(op, x, dims=dims_of(x, dims), keepdim=int(keepdim))
 
 
@@ -89,6 +92,8 @@ def argmin(c: Context, x: Ref, dim: int | None = None, keepdim: bool = False) ->
 
 @lowers("aten.argmax.default")
 def argmax(c: Context, x: Ref, dim: int | None = None, keepdim: bool = False) -> Ref:
+    if not x.rank:
+        return c.b.full(0, I64)
     if dim is None:
         x, dim = c.b.op("reshape", x, shape=(x.count,)), 0
     return c.b.op("argmax", x, dim=dim % x.rank, keepdim=int(keepdim))
@@ -121,7 +126,8 @@ def t(c: Context, x: Ref) -> Ref:
 @lowers("aten.transpose.int")
 def transpose(c: Context, x: Ref, a: int, b: int) -> Ref:
     dims = list(range(x.rank))
-    dims[a], dims[b] = dims[b], dims[a]
+    if dims:
+        dims[a], dims[b] = dims[b], dims[a]
     return c.b.op("permute", x, dims=tuple(dims))
 
 

@@ -12,13 +12,15 @@ equal expressions are one node.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from repops.fuse import composites
 from repops.opset import F32, I64
+
+from referee_py.commit.tensor import Array
 
 from ..builder import Builder, Ref
 from ..draft import Source
@@ -42,6 +44,33 @@ class Parameter:
     value: Ref
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Begin of an optimizer: after ``done`` steps, with the states that ``of`` gives for a tensor of the module, by
+    the names of their slots. What it does not give begins as in a new optimizer."""
+
+    done: int = 0
+    of: Callable[[torch.Tensor], Mapping[str, Array]] = lambda _: {}
+
+    def slot(self, b: Builder, name: str, p: Parameter, new: Source) -> Ref:
+        """Add a state of a parameter. Raises CaptureError for one of another shape than a new one."""
+        found = self.of(p.origin)
+        if self.done and not found:
+            raise CaptureError(
+                f"{p.name} has no state in the optimizer, and others have made {self.done} steps; put it into a group "
+                "of its own"
+            )
+        given = found.get(name)
+        if given is not None and tuple(given.shape) != new.type.shape:
+            raise CaptureError(
+                f"the optimizer's state {name} of {p.name} is {list(given.shape)}; it must be {list(new.type.shape)}"
+            )
+        return b.slot(f"{name}.{p.name}", new if given is None else Source.of(given))
+
+
+NEW = Start()
+
+
 class Optimizer(ABC):
     """Writes one step's update of all parameters into the builder. `steps` is the length of the run."""
 
@@ -58,6 +87,7 @@ class SGD(Optimizer):
     weight_decay: float = 0.0
     nesterov: bool = False
     dampening: float = 0.0
+    start: Start = NEW
 
     def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None:
         if self.nesterov and (not self.momentum or self.dampening):
@@ -71,7 +101,7 @@ class SGD(Optimizer):
             elif self.nesterov or self.dampening:
                 after = self._with_momentum(b, p, rate)
             else:
-                old = _zeros(b, "momentum", p)
+                old = self.start.slot(b, "momentum", p, Source.zeros(p.value.type))
                 after, velocity = composites.momentum_sgd(
                     *(b.compose, p.value, p.gradient, old, rate),
                     momentum=self.momentum,
@@ -88,10 +118,13 @@ class SGD(Optimizer):
             gradient = o.add(gradient, o.mul(o.scalar(self.weight_decay), p.value))
         sample = gradient
         if self.dampening:
-            first = b.op("eq", b.step(), b.full(1, I64))
-            share = b.op("where", first, b.full(1.0), b.full(1 - self.dampening))
+            if self.start.done:
+                share = b.full(1 - self.dampening)
+            else:
+                first = b.op("eq", b.step(), b.full(1, I64))
+                share = b.op("where", first, b.full(1.0), b.full(1 - self.dampening))
             sample = o.mul(share, gradient)
-        old = _zeros(b, "momentum", p)
+        old = self.start.slot(b, "momentum", p, Source.zeros(p.value.type))
         velocity = o.add(o.mul(mu, old), sample)
         b.update(old, velocity)
         direction = o.add(gradient, o.mul(mu, velocity)) if self.nesterov else velocity
@@ -107,14 +140,17 @@ class Adam(Optimizer):
     eps: float = 1e-8
     weight_decay: float = 0.0
     decoupled: bool = False
+    start: Start = NEW
 
     def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None:
         b.label = "optimizer"
         rate = learning_rate(b, self.lr, steps)
-        step = b.op("cast", b.step(), dtype=F32)
+        done = self.start.done
+        step = b.op("cast", b.op("add", b.step(), b.full(done, I64)) if done else b.step(), dtype=F32)
         for p in parameters:
             b.label = f"optimizer {p.name}"
-            first, second = _zeros(b, "adam.first", p), _zeros(b, "adam.second", p)
+            zeros = Source.zeros(p.value.type)
+            first, second = (self.start.slot(b, f"adam.{name}", p, zeros) for name in ("first", "second"))
             value, m, v = composites.adam(
                 *(b.compose, p.value, p.gradient, first, second, step, rate),
                 betas=self.betas,
@@ -223,8 +259,3 @@ def clip(b: Builder, gradients: Sequence[Ref], limit: float) -> list[Ref]:
     ratio = o.div(o.scalar(limit), o.add(o.sqrt(total), o.scalar(1e-6)))
     factor = o.minimum(ratio, o.scalar(1.0))
     return [o.mul(gradient, factor) for gradient in gradients]
-
-
-def _zeros(b: Builder, name: str, p: Parameter) -> Ref:
-    """Add a slot with the parameter's type that begins with zeros."""
-    return b.slot(f"{name}.{p.name}", Source.zeros(p.value.type))

@@ -6,13 +6,17 @@ import copy
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
+from repops.torch_arrays import to_numpy
+
+from referee_py.commit.tensor import Array
 
 from ..errors import CaptureError
 from . import update_rules
-from .builtin import SGD, Adam, Groups, LearningRate, Maximized, Optimizer, Parameter
+from .builtin import SGD, Adam, Groups, LearningRate, Maximized, Optimizer, Parameter, Start
 
 _NEVER = {"differentiable": False}  # options that must have this value
 _SPEED = {
@@ -55,7 +59,7 @@ def as_optimizer(
 def from_torch(
     optimizer: torch.optim.Optimizer, scheduler: Any = None, steps: int | None = None
 ) -> Optimizer:
-    """The same rule as an optimizer of PyTorch that has not stepped yet, parameter groups included.
+    """The same rule as an optimizer of PyTorch, from the state that it is in, parameter groups included.
 
     A scheduler is run for `steps` steps to note its rates, and then put back. Raises CaptureError for a kind or an
     option without a counterpart.
@@ -82,10 +86,6 @@ def from_torch(
             "the optimizer has hooks around its steps, which a program would leave out; write the rule with what they "
             "do as an UpdateRule, or what clamps weights into the module's forward()"
         )
-    if any(
-        float(state.get("step", 1)) for state in optimizer.state.values()
-    ):  # Adagrad has states from the start
-        raise CaptureError("the optimizer has stepped already; a run starts with a new one")
     rates: list[LearningRate] = [float(group["lr"]) for group in optimizer.param_groups]
     if scheduler is not None:
         if steps is None:
@@ -94,10 +94,36 @@ def from_torch(
             )
         rates = list(_schedule(optimizer, scheduler, steps))
     groups = [
-        (Maximized(rule(group, rate)) if group.get("maximize") else rule(group, rate), _members(group))
+        (_started(rule(group, rate), optimizer, group), _members(group))
         for group, rate in zip(optimizer.param_groups, rates, strict=True)
     ]
     return Groups(groups)
+
+
+def _started(rule: Any, optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> Optimizer:
+    """Return a group's rule after the steps that it has made. Raises CaptureError if its tensors differ in these."""
+    states = {id(tensor): optimizer.state[tensor] for tensor in group["params"] if tensor in optimizer.state}
+    counts = {int(state["step"]) for state in states.values() if "step" in state}
+    done = max(
+        counts, default=int(any(state.get("momentum_buffer") is not None for state in states.values()))
+    )
+    if len(counts) > 1:
+        raise CaptureError(
+            f"tensors of one group of the {type(optimizer).__name__} have made from {min(counts)} to {done} "
+            "steps; put those that were trained less into a group of their own"
+        )
+    if done:
+
+        def of(tensor: torch.Tensor) -> Mapping[str, Array]:
+            held = states.get(id(tensor), {})
+            kept = {
+                theirs: value for theirs, value in held.items() if theirs in _STATES and value is not None
+            }
+            arrays = {theirs: to_numpy(value.detach().float()) for theirs, value in kept.items()}
+            return {ours: array for theirs, array in arrays.items() for ours in _STATES[theirs]}
+
+        rule = replace(rule, start=Start(done, of))
+    return Maximized(rule) if group.get("maximize") else rule
 
 
 def _members(group: Mapping[str, Any]) -> Callable[[Parameter], bool]:
@@ -110,6 +136,8 @@ def _schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> l
     if getattr(scheduler, "optimizer", None) is not optimizer:
         raise CaptureError("the scheduler belongs to another optimizer")
     state, before = copy.deepcopy(scheduler.state_dict()), [dict(group) for group in optimizer.param_groups]
+    # NOTE: a rate that is a tensor is written in place.
+    written = [(v, v.clone()) for group in before for v in group.values() if isinstance(v, torch.Tensor)]
     tables: list[list[float]] = [[] for _ in optimizer.param_groups]
     try:
         for step in range(steps):
@@ -126,6 +154,8 @@ def _schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> l
         scheduler.load_state_dict(state)
         for group, own in zip(optimizer.param_groups, before, strict=True):
             group.update(own)
+        for tensor, value in written:
+            tensor.copy_(value)
     return tables
 
 
@@ -211,6 +241,22 @@ def _muon(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
     )
     return update_rules.muon(rate, *o.values())
 
+
+_STATES: dict[str, tuple[str, ...]] = {
+    "momentum_buffer": ("momentum",),
+    "exp_avg": ("adam.first", "mean"),
+    "exp_avg_sq": ("adam.second", "square"),
+    "max_exp_avg_sq": ("largest",),
+    "exp_inf": ("largest",),
+    "square_avg": ("square",),
+    "grad_avg": ("mean",),
+    "sum": ("sum",),
+    "acc_delta": ("delta",),
+    "row_var": ("row",),
+    "variance": ("row",),
+    "col_var": ("column",),
+}
+"""PyTorch's names of states, and those of our rules that have them."""
 
 _RULES: dict[type, Callable[[Mapping[str, Any], LearningRate], Optimizer]] = {
     torch.optim.SGD: _sgd,

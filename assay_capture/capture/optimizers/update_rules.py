@@ -27,7 +27,7 @@ from ..errors import CaptureError
 from ..lowering import RULES, Noise, lower
 from ..phases import Phases
 from ..trace import functional_graph
-from .builtin import LearningRate, Optimizer, Parameter, step_index
+from .builtin import NEW, LearningRate, Optimizer, Parameter, Start, step_index
 
 Tensor = torch.Tensor
 State = dict[str, Tensor]
@@ -52,6 +52,7 @@ class UpdateRule(Optimizer):
     lr: LearningRate
     states: Mapping[str, Callable[[Shape], Array]] = field(default_factory=dict)
     numbers: Callable[[int, float], Sequence[float]] = lambda _, rate: (rate,)
+    start: Start = NEW
 
     def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None:
         b.label = "optimizer"
@@ -60,7 +61,7 @@ class UpdateRule(Optimizer):
         for p in parameters:
             b.label = f"optimizer {p.name}"
             initial = {name: Source.of(make(p.value.shape)) for name, make in self.states.items()}
-            slots = {name: b.slot(f"{name}.{p.name}", source) for name, source in initial.items()}
+            slots = {name: self.start.slot(b, name, p, source) for name, source in initial.items()}
             if p.value.shape not in graphs:
                 graphs[p.value.shape] = self._graph(
                     p.value.shape, [source.type.shape for source in initial.values()], len(numbers)
@@ -78,7 +79,7 @@ class UpdateRule(Optimizer):
             raise CaptureError(
                 f"{len(rates)} learning rates for {steps} steps; give one number for each step"
             )
-        rows = [self.numbers(t, rate) for t, rate in enumerate(rates, 1)]
+        rows = [self.numbers(t, rate) for t, rate in enumerate(rates, 1 + self.start.done)]
         columns = np.array(rows, np.float64).astype(np.float32).T
         found = []
         for column in columns:

@@ -134,8 +134,10 @@ def gpt2_small(steps: int = 100, batch_size: int = 4, seed: int = 0, length: int
 def gpt2_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 32) -> Recipe:
     """GPT-2 with two layers of width 64, AdamW."""
     hf = _library("transformers")
+    # NOTE: the tokens that begin and end a text by default are beyond this vocabulary.
+    ends = {"bos_token_id": None, "eos_token_id": None}
     config = hf.GPT2Config(
-        vocab_size=256, n_layer=2, n_embd=64, n_head=4, n_positions=max(64, length), use_cache=False
+        vocab_size=256, n_layer=2, n_embd=64, n_head=4, n_positions=max(64, length), use_cache=False, **ends
     )
     data = _language(seed, length, 256)
     optimizer = decayed(3e-3, 0.1, (0.9, 0.95))

@@ -2,64 +2,88 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from referee_py.errors import AssayError
 from trainer_node.suggest import did_you_mean
 
+from ... import recipe_names
 from ..errors import CaptureError
 from ..recipe import Recipe, RecipeJob
 from . import digits, models
 
+MAX_WORDS = 400
+"""Length of an error of somebody's code on its line."""
+
 BUILTIN: dict[str, Callable[..., Recipe]] = {
-    "digits-mlp": digits.digits_mlp,
-    "digits-mlp-adam": digits.digits_mlp_adam,
-    "digits-mlp-bf16": digits.digits_mlp_bf16,
-    "digits-cnn": digits.digits_cnn,
-    "logistic": models.logistic,
-    "vgg11": models.vgg11,
-    "resnet-tiny": models.resnet_tiny,
-    "resnet50": models.resnet50,
-    "gpt2-tiny": models.gpt2_tiny,
-    "gpt2-tiny-bf16": models.gpt2_tiny_bf16,
-    "gpt2-small": models.gpt2_small,
-    "llama-100m": models.llama_100m,
-    "distilbert-tiny": models.distilbert_tiny,
-    "distilbert": models.distilbert,
-    "llama-tiny": models.llama_tiny,
-    "llama-lora-tiny": models.llama_lora_tiny,
-    "llama-lora-tiny-bf16": models.llama_lora_tiny_bf16,
+    name: getattr(room, name.replace("-", "_"))
+    for room, names in ((digits, recipe_names.DIGITS), (models, recipe_names.MODELS))
+    for name in names
 }
 
 
 def load_recipe(spec: str, **overrides: Any) -> Recipe | RecipeJob:
     """Return a recipe by built-in name (`digits-mlp`) or `path/to/file.py:function`. The file is run: trust it first.
 
-    `overrides` are passed to the function, for example `steps=100`; those that are None are left out.
+    `overrides` are passed to the function, for example `steps=100`; those that are None are left out. Raises
+    CaptureError, also for an error in the file, with its line.
     """
+    given = {name: value for name, value in overrides.items() if value is not None}
     if spec in BUILTIN:
-        function: Callable[..., Recipe] = BUILTIN[spec]
+        recipe: Any = _called(spec, BUILTIN[spec], given)
     elif ":" in spec:
-        function = _from_file(*spec.rsplit(":", 1))
+        file, name = spec.rsplit(":", 1)
+        with _placed(Path(file)):
+            recipe = _called(spec, _from_file(file, name), given)
     else:
         raise CaptureError(
             f"no recipe {spec!r}{did_you_mean(spec, BUILTIN)}; give path/to/file.py:function or one of "
             f"{', '.join(sorted(BUILTIN))}"
         )
-    try:
-        recipe = function(**{name: value for name, value in overrides.items() if value is not None})
-    except TypeError as error:
-        raise CaptureError(f"recipe {spec}: {error}") from error
     if not isinstance(recipe, Recipe | RecipeJob):
         raise CaptureError(f"recipe {spec} gives {type(recipe).__name__}; it must give a Recipe")
     return recipe
 
 
+def _called(spec: str, function: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """Call a recipe's function. Raises CaptureError if it does not take what is given."""
+    try:
+        return function(**given)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # NOTE: the call has reached the function's own lines
+        raise CaptureError(f"recipe {spec}: {error}") from error
+
+
+@contextlib.contextmanager
+def _placed(file: Path) -> Iterator[None]:
+    """Raise an error of somebody's file as CaptureError: one line, with the last line of the file that it went through.
+    Errors of ours are raised as they are."""
+    try:
+        yield
+    except AssayError:
+        raise
+    except Exception as error:
+        name = str(file.absolute())
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name
+        ]
+        said = str(error)
+        if isinstance(error, SyntaxError) and error.filename == name:
+            lines, said = [error.lineno], error.msg
+        place = f"{file}:{lines[-1]}" if lines else str(file)
+        words = " ".join(f"{type(error).__name__}: {said}".rstrip(": ").split())[:MAX_WORDS]
+        raise CaptureError(f"recipe {place}: {words}; --debug shows the traceback") from error
+
+
 def _from_file(file: str, name: str) -> Callable[..., Recipe]:
-    path = Path(file)
+    path = Path(file).absolute()
     if not path.is_file():
         raise CaptureError(f"recipe file {file} does not exist")
     spec = importlib.util.spec_from_file_location(f"assay_recipe_{path.stem}", path)

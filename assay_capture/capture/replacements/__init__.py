@@ -12,6 +12,7 @@ elementary  functions as expressions of ours             losses       whose deco
 order       sorting, by comparing every two elements     scans        running sums, products, maxima
 shapes      layout and padding, by tables of places      windows      pooling, convolutions of volumes
 assignment  reductions of elements sent to places        distances    between rows; quantisation
+factors     factors of matrices, and solutions        gamma      the gamma function's logarithm
 checkpointing    activations are not computed twice
 """
 
@@ -22,6 +23,8 @@ from . import (  # noqa: F401  (they register their functions)
     distances,
     elementary,
     experts,
+    factors,
+    gamma,
     losses,
     order,
     scans,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -16,8 +17,12 @@ MOST = 1 << 26
 """Elements of a comparison of every element with every place."""
 
 
-def _extreme(x: Tensor, dim: int, index: Tensor, source: Tensor, largest: bool, include_self: bool) -> Tensor:
-    """Return the largest or smallest of the elements that are sent to each place."""
+_PAIRS = {"amax": torch.maximum, "amin": torch.minimum, "prod": torch.mul}
+_REDUCED: dict[str, Callable[..., Tensor]] = {"amax": torch.amax, "amin": torch.amin, "prod": torch.prod}
+
+
+def _joined(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool) -> Tensor:
+    """Return the largest, the smallest or the product (amax, amin, prod) of the elements sent to each place."""
     x, index, source = (t.movedim(dim, -1) for t in (x, index, source))
     lead = tuple(slice(0, n) for n in index.shape[:-1])
     sent = index.unsqueeze(-2) == torch.arange(x.shape[-1]).unsqueeze(-1)
@@ -27,12 +32,12 @@ def _extreme(x: Tensor, dim: int, index: Tensor, source: Tensor, largest: bool, 
             f"{index.numel() // index.shape[-1]} rows by comparison, more than {MOST} of them",
             "use the reductions sum or mean",
         )
-    nothing = -math.inf if largest else math.inf
+    nothing = {"amax": -math.inf, "amin": math.inf, "prod": 1.0}[reduce]
     elements = torch.where(sent, source[(*lead, slice(0, index.shape[-1]))].unsqueeze(-2), nothing)
-    found = elements.amax(-1) if largest else elements.amin(-1)
+    found = _REDUCED[reduce](elements, -1)
     hit, old = sent.any(-1), x[lead]
     if include_self:
-        found = torch.maximum(found, old) if largest else torch.minimum(found, old)
+        found = _PAIRS[reduce](found, old)
     new = torch.where(hit, found, old)
     for d, n in enumerate(index.shape[:-1]):  # places that the index does not reach keep their values
         if n < x.shape[d]:
@@ -48,10 +53,8 @@ def _extreme(x: Tensor, dim: int, index: Tensor, source: Tensor, largest: bool, 
 def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    if reduce in ("amax", "amin"):
-        return _extreme(x, dim, index, source, reduce == "amax", include_self)
-    if reduce not in ("sum", "mean"):
-        raise Unsupported(f"scatter_reduce with {reduce}", "use sum, mean, amax or amin")
+    if reduce in _PAIRS:
+        return _joined(x, dim, index, source, reduce, include_self)
     ones = torch.ones_like(source)
     if not include_self:
         x = x.scatter(dim, index, 0.0)

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 from torch.nn import functional
+from torch.nn.modules import transformer
 
 from ..errors import Unsupported
-from .registry import replaces
+from .registry import PATCHES, replaces
 
 aten = torch.ops.aten
 
@@ -141,3 +142,11 @@ class _Masked(torch.autograd.Function):
     @staticmethod
     def backward(_: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         return grad, None
+
+
+def _is_causal(_: torch.Tensor | None, is_causal: bool | None = None, __: int | None = None) -> bool:
+    """PyTorch's function of `nn.TransformerEncoder` without its look at the mask's values: the mask is added anyway."""
+    return is_causal is True
+
+
+PATCHES.append((transformer, "_detect_is_causal_mask", _is_causal))

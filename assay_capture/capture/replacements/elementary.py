@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .registry import decomposes
+from .registry import decomposes, replaces
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -28,6 +28,16 @@ def _polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 def _f32(x: Tensor) -> Tensor:
     return x if x.is_floating_point() else x.float()
+
+
+_LARGE = 20.0
+"""Above it exp(-x) is nothing beside exp(x) in binary32."""
+
+
+def _half_exp(x: Tensor) -> Tensor:
+    """Return exp(x) / 2, which is finite up to x = 89.4."""
+    root = (0.5 * x).exp()
+    return 0.5 * root * root
 
 
 @decomposes(aten.log2.default)
@@ -52,14 +62,18 @@ def tan(x: Tensor) -> Tensor:
 
 @decomposes(aten.sinh.default)
 def sinh(x: Tensor) -> Tensor:
+    """Small x: by expm1, which keeps the digits. Large x: exp(x) overflows before its half does, so half of it is a
+    product of two roots."""
     x = _f32(x)
-    t = x.abs().expm1()
-    return x.sign() * (0.5 * (t + t / (t + 1)))
+    a = x.abs()
+    t = a.clamp(max=_LARGE).expm1()
+    size = torch.where(a > _LARGE, _half_exp(a), 0.5 * (t + t / (t + 1)))
+    return torch.where(x < 0, -size, torch.where(x == 0, x, size))
 
 
 @decomposes(aten.cosh.default)
 def cosh(x: Tensor) -> Tensor:
-    half = 0.5 * _f32(x).abs().exp()
+    half = _half_exp(_f32(x).abs())
     return half + 0.25 / half
 
 
@@ -75,7 +89,8 @@ def asinh(x: Tensor) -> Tensor:
 def acosh(x: Tensor) -> Tensor:
     x = _f32(x)
     t = x - 1
-    return torch.where(x > 1e9, x.log() + math.log(2), torch.log1p(t + (2 * t + t * t).sqrt()))
+    near = torch.log1p(t + (2 * t + t * t).sqrt())
+    return torch.where(x > 1e9, x.log() + math.log(2), torch.where(x < 1, math.nan, near))
 
 
 @decomposes(aten.atanh.default)
@@ -163,7 +178,22 @@ def hypot(a: Tensor, b: Tensor) -> Tensor:
     a, b = torch.broadcast_tensors(a.abs(), b.abs())
     larger = torch.maximum(a, b)
     ratio = torch.where(larger == 0, 0.0, torch.minimum(a, b) / larger)
-    return larger * (ratio * ratio + 1).sqrt()
+    found = larger * (ratio * ratio + 1).sqrt()
+    # NOTE: a side of infinite length makes it infinite, whatever the other is, also NaN.
+    return torch.where((a == math.inf) | (b == math.inf), math.inf, found)
+
+
+@replaces(aten.fmax.default)
+def fmax(a: Tensor, b: Tensor) -> Tensor:
+    """Return the larger, or the one that is a number. Of equal ones it is the first, which gets the gradient."""
+    a, b = torch.broadcast_tensors(a, b)
+    return torch.where((a >= b) | (b != b), a, b)
+
+
+@replaces(aten.fmin.default)
+def fmin(a: Tensor, b: Tensor) -> Tensor:
+    a, b = torch.broadcast_tensors(a, b)
+    return torch.where((a <= b) | (b != b), a, b)
 
 
 @decomposes(aten.signbit.default)

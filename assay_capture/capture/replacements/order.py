@@ -1,7 +1,7 @@
 """Sorting and what follows from it, by comparing every two elements of a row.
 
 The rank of an element is the number of those that come before it; among equal ones, the order of the row. So indices
-are those of a stable sort. The order of NaNs is not defined.
+are those of a stable sort. NaN comes after every number, as in PyTorch.
 """
 
 # ruff: noqa: ARG001  (a function has the signature of its ATen operator)
@@ -32,7 +32,12 @@ def _ranks(x: Tensor, descending: bool) -> Tensor:
     mine, other = x.unsqueeze(-1), x.unsqueeze(-2)
     places = torch.arange(x.shape[-1])
     first = other > mine if descending else other < mine
-    return (first | ((other == mine) & (places < places.unsqueeze(-1)))).sum(-1)
+    same = other == mine
+    if x.is_floating_point():
+        mine_last, other_last = mine != mine, other != other
+        first = first | (other_last & ~mine_last if descending else mine_last & ~other_last)
+        same = same | (mine_last & other_last)
+    return (first | (same & (places < places.unsqueeze(-1)))).sum(-1)
 
 
 def _chosen(x: Tensor, ranks: range, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
@@ -87,8 +92,16 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[T
 
 @replaces(aten.median.dim)
 def median(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the lower of the two middle elements, as PyTorch does."""
-    return kthvalue(x, (x.shape[dim] - 1) // 2 + 1 if x.ndim else 1, dim, keepdim)
+    """Return the lower of the two middle elements, as PyTorch does; the first NaN of a row that has one."""
+    middle = (x.shape[dim] - 1) // 2 + 1 if x.ndim else 1
+    if not (x.ndim and x.is_floating_point()):
+        return kthvalue(x, middle, dim, keepdim)
+    rows = x.detach().movedim(dim, -1)
+    numbers = (rows == rows).sum(-1, keepdim=True)
+    hit = _ranks(rows, False) == torch.where(numbers < x.shape[dim], numbers, middle - 1)
+    index = hit.long().argmax(-1, keepdim=True).movedim(-1, dim)
+    values = x.gather(dim, index)
+    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
 
 @replaces(aten.median.default)
@@ -113,6 +126,14 @@ def searchsorted(
     limits = bounds.unsqueeze(-2) if bounds.ndim > 1 else bounds
     below = limits <= place if right or side == "right" else limits < place
     return below.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+@replaces(aten.bucketize.Tensor, aten.bucketize.Scalar)
+def bucketize(
+    values: Tensor | float, bounds: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    # NOTE: PyTorch's own decomposition is a binary search, whose places are divided by 2.
+    return searchsorted(bounds, values, out_int32=out_int32, right=right)
 
 
 @decomposes(aten.histc.default)

@@ -48,7 +48,7 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
 
 
 def _extreme(x: Tensor, dim: int, sign: int) -> tuple[Tensor, Tensor]:
-    """Return running extremes and the last index at which each occurs."""
+    """Return running extremes and the last index at which each occurs. A NaN stays the extreme from there on."""
     if not x.ndim:
         return x.clone(), torch.zeros((), dtype=torch.long)
     size = x.shape[dim]
@@ -57,6 +57,8 @@ def _extreme(x: Tensor, dim: int, sign: int) -> tuple[Tensor, Tensor]:
     while reach < size:
         earlier, later = best.narrow(dim, 0, size - reach), best.narrow(dim, reach, size - reach)
         keeps = earlier > later if sign > 0 else earlier < later
+        if x.is_floating_point():
+            keeps = (keeps | (earlier != earlier)) & (later == later)
         parts = (index.narrow(dim, 0, size - reach), index.narrow(dim, reach, size - reach))
         index = torch.cat([index.narrow(dim, 0, reach), torch.where(keeps, *parts)], dim)
         best = torch.cat([best.narrow(dim, 0, reach), torch.where(keeps, earlier, later)], dim)

@@ -16,12 +16,16 @@ Tensor = torch.Tensor
 
 
 def _by_places(x: Tensor, pad: Sequence[int], wrap: bool) -> Tensor:
-    """Pad the last dimensions with elements of x itself: the nearest ones, or those of the other end."""
+    """Pad the last dimensions with elements of x itself: the nearest ones, or those of the other end.
+
+    A negative width cuts off. NOTE: PyTorch wraps what is left then, and not what was there.
+    """
     for k in range(len(pad) // 2):
         dim = x.ndim - 1 - k
-        size = x.shape[dim]
-        places = torch.arange(-pad[2 * k], size + pad[2 * k + 1])
-        inside = places.remainder(size) if wrap else places.clamp(0, size - 1)
+        before, after = pad[2 * k], pad[2 * k + 1]
+        first, end = (max(-before, 0), x.shape[dim] - max(-after, 0)) if wrap else (0, x.shape[dim])
+        places = torch.arange(-before, x.shape[dim] + after)
+        inside = (places - first).remainder(end - first) + first if wrap else places.clamp(first, end - 1)
         x = x.index_select(dim, inside)
     return x
 

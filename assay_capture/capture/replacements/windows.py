@@ -271,3 +271,49 @@ def conv3d(
     )
     result: Tensor = y.unflatten(0, (x.shape[0], layers)).movedim(1, 2)
     return result
+
+
+@replaces(aten.conv3d.padding)
+def conv3d_padding(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[int] = (1,),
+    padding: str = "valid",
+    dilation: Sequence[int] = (1,),
+    groups: int = 1,
+) -> Tensor:
+    """With "same" the result has the size of x; the odd one of an odd number of zeros comes last, as in PyTorch."""
+    if padding == "same":
+        reach = [d * (k - 1) for d, k in zip(_each(dilation, 3), weight.shape[2:], strict=True)]
+        x = functional.pad(x, [n for r in reversed(reach) for n in (r // 2, r - r // 2)])
+    return conv3d(x, weight, bias, stride, (0,), dilation, groups)
+
+
+@replaces(aten.conv_transpose3d.input)
+def conv_transpose3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[int] = (1,),
+    padding: Sequence[int] = (0,),
+    output_padding: Sequence[int] = (0,),
+    groups: int = 1,
+    dilation: Sequence[int] = (1,),
+) -> Tensor:
+    """Convolve x, with zeros between its elements, by the reversed kernel. weight [C, O / groups, ...]"""
+    if x.ndim == 4:
+        given = conv_transpose3d(
+            x.unsqueeze(0), weight, bias, stride, padding, output_padding, groups, dilation
+        )
+        return given.squeeze(0)
+    steps, pads, more, reach = (_each(v, 3) for v in (stride, padding, output_padding, dilation))
+    ends: list[int] = []
+    for k in range(3):
+        dim = 2 + k
+        spread = torch.stack([x, *[torch.zeros_like(x)] * (steps[k] - 1)], dim + 1).flatten(dim, dim + 1)
+        x = spread.narrow(dim, 0, spread.shape[dim] - (steps[k] - 1))
+        edge = reach[k] * (weight.shape[dim] - 1) - pads[k]
+        ends = [edge, edge + more[k], *ends]
+    turned = weight.flip(2, 3, 4).unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
+    return conv3d(functional.pad(x, ends), turned, bias, dilation=reach, groups=groups)

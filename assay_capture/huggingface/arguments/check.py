@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import torch.distributed
+
 from ...capture.errors import CaptureError
 from .table import HARMLESS, REFUSED, TRANSLATED, wrong_number
 
@@ -28,10 +30,15 @@ def check_arguments(arguments: Any) -> None:
             raise CaptureError(
                 f"{type(arguments).__name__}({field.name}={value!r}) has no counterpart: {remedy}"
             )
-    if arguments.world_size > 1 or arguments.n_gpu > 1:
+    if arguments.n_gpu > 1:
         raise CaptureError(
-            f"the trainer would run on {max(arguments.world_size, arguments.n_gpu)} devices; run it on one, with "
-            "per_device_train_batch_size and gradient_accumulation_steps that give the same batch"
+            f"the trainer would share {arguments.n_gpu} devices in one process; start it with torchrun, or run it on "
+            "one device with gradient_accumulation_steps that give the same batch"
+        )
+    if arguments.world_size > 1 and not torch.distributed.is_initialized():
+        raise CaptureError(
+            f"the trainer would run as {arguments.world_size} processes that torch.distributed does not know; start it "
+            "with torchrun"
         )
 
 

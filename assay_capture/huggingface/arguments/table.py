@@ -68,7 +68,7 @@ REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     ),
     "resume_from_checkpoint": (
         (None, False, ""),
-        "a run starts again; load the checkpoint into the model beforehand",
+        "give the folder to Recipe.from_trainer(trainer, resume_from_checkpoint=...), and leave it out here",
     ),
     "parallelism_config": (
         (None,),

@@ -25,8 +25,15 @@ def _binary(name: str, function: Callable[[Tensor, Tensor], Tensor]) -> None:
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,
+    "Acos": torch.acos,
+    "Acosh": torch.acosh,
+    "Asin": torch.asin,
+    "Asinh": torch.asinh,
+    "Atan": torch.atan,
+    "Atanh": torch.atanh,
     "Ceil": torch.ceil,
     "Cos": torch.cos,
+    "Cosh": torch.cosh,
     "Erf": torch.erf,
     "Exp": torch.exp,
     "Floor": torch.floor,
@@ -38,7 +45,9 @@ _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Round": torch.round,  # ONNX and PyTorch: halves to even
     "Sign": torch.sign,
     "Sin": torch.sin,
+    "Sinh": torch.sinh,
     "Sqrt": torch.sqrt,
+    "Tan": torch.tan,
     "Tanh": torch.tanh,
 }
 for _name, _function in _UNARY.items():
@@ -98,6 +107,15 @@ def clip(c: Call, x: Given, low: Given = None, high: Given = None) -> Tensor:
     return value if limits == [None, None] else torch.clamp(value, *limits)
 
 
+@operator("IsInf", folds=True)
+def is_inf(c: Call, x: Given) -> Tensor:
+    value, inf = c.tensor(x), float("inf")
+    above, below = c.get("detect_positive", 1), c.get("detect_negative", 1)
+    if above and below:
+        return torch.abs(value) == inf
+    return value == (inf if above else -inf) if above or below else torch.zeros_like(value, dtype=torch.bool)
+
+
 @operator("Where", folds=True, broadcasts=True)
 def where(c: Call, condition: Given, a: Given, b: Given) -> Tensor:
     return torch.where(c.tensor(condition), c.tensor(a), c.tensor(b))
@@ -150,21 +168,41 @@ _reduction("ReduceProd", _product)
 _reduction("ReduceL1", lambda x, dims, keep: torch.sum(torch.abs(x), dims, keepdim=keep))
 _reduction("ReduceL2", lambda x, dims, keep: torch.sqrt(torch.sum(x * x, dims, keepdim=keep)))
 _reduction("ReduceSumSquare", lambda x, dims, keep: torch.sum(x * x, dims, keepdim=keep))
+_reduction("ReduceLogSum", lambda x, dims, keep: torch.log(torch.sum(x, dims, keepdim=keep)))
 _reduction("ReduceLogSumExp", lambda x, dims, keep: torch.logsumexp(x, dims, keepdim=keep))
 
 
-@operator("ArgMax", folds=True)
+@operator("ArgMax", "ArgMin", folds=True)
 def argmax(c: Call, x: Given) -> Tensor:
+    """Return the place of the largest or smallest element: the first of equal ones, or the last."""
+    value, axis = c.tensor(x), c.get("axis", 0)
+    keep = bool(c.get("keepdims", 1))
+    function: Callable[..., Tensor] = torch.argmax if c.node.op == "ArgMax" else torch.argmin
     if c.get("select_last_index", 0):
-        raise c.unsupported("select_last_index", "take the first of equal elements")
-    return torch.argmax(c.tensor(x), c.get("axis", 0), keepdim=bool(c.get("keepdims", 1)))
+        last: Tensor = value.shape[axis] - 1 - function(torch.flip(value, (axis,)), axis, keepdim=keep)
+        return last
+    return function(value, axis, keepdim=keep)
+
+
+@operator("TopK")
+def top_k(c: Call, x: Given, count: Given) -> Any:
+    """Return the largest or smallest elements along an axis and their places, in order; the first of equal ones."""
+    value, axis = c.tensor(x), c.get("axis", -1)
+    values, places = torch.sort(value, dim=axis, descending=bool(c.get("largest", 1)), stable=True)
+    size = int(c.number(count, "K"))
+    return values.narrow(axis, 0, size), places.narrow(axis, 0, size)
 
 
 @operator("CumSum", folds=True)
 def cumsum(c: Call, x: Given, axis: Given) -> Tensor:
-    if c.get("exclusive", 0) or c.get("reverse", 0):
-        raise c.unsupported("an exclusive or reversed CumSum", "flip or shift the tensor instead")
-    return torch.cumsum(c.tensor(x), int(c.number(axis, "axis")))
+    value, dim = c.tensor(x), int(c.number(axis, "axis"))
+    reverse = c.get("reverse", 0)
+    value = torch.flip(value, (dim,)) if reverse else value
+    total = torch.cumsum(value, dim)
+    if c.get("exclusive", 0):
+        first = torch.zeros_like(value.narrow(dim, 0, 1))
+        total = torch.cat([first, total.narrow(dim, 0, value.shape[dim] - 1)], dim)
+    return torch.flip(total, (dim,)) if reverse else total
 
 
 @operator("Einsum")

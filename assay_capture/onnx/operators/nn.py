@@ -190,7 +190,11 @@ def batch_norm(c: Call, x: Given, w: Given, b: Given, mean: Given, variance: Giv
     NOTE: ONNX averages the population variance. PyTorch's own layer averages the sample variance, n / (n - 1) of it.
     """
     if c.training and not c.get("training_mode", 0):
-        raise c.unsupported("batch norm in its evaluation form, in a job that trains", TRAINING_FORM)
+        raise c.unsupported(
+            "batch norm in its evaluation form, in a job that trains",
+            f"--freeze {c.node.inputs[3][:80]} and {c.node.inputs[4][:80]} (patterns do, too) to keep its statistics "
+            f"as they are, or {TRAINING_FORM}",
+        )
     image, eps = c.tensor(x), c.get("epsilon", 1e-5)
     scale, shift, old_mean, old_variance = (c.tensor(value) for value in (w, b, mean, variance))
     if not c.training:
@@ -204,13 +208,16 @@ def batch_norm(c: Call, x: Given, w: Given, b: Given, mean: Given, variance: Giv
 
 
 @operator("LayerNormalization")
-def layer_norm(c: Call, x: Given, w: Given, b: Given = None) -> Tensor:
-    value = c.tensor(x)
-    if any(c.node.outputs[1:]):
-        raise c.unsupported("the mean and deviation of LayerNormalization", "use its first output only")
-    shape = value.shape[c.get("axis", -1) :]
-    shift = None if b is None else c.tensor(b)
-    return f.layer_norm(value, shape, c.tensor(w), shift, c.get("epsilon", 1e-5))
+def layer_norm(c: Call, x: Given, w: Given, b: Given = None) -> Any:
+    """Normalise. Mean and the inverse deviation are outputs 2 and 3."""
+    value, axis, eps = c.tensor(x), c.get("axis", -1), c.get("epsilon", 1e-5)
+    shape = value.shape[axis:]
+    y = f.layer_norm(value, shape, c.tensor(w), None if b is None else c.tensor(b), eps)
+    if not any(c.node.outputs[1:]):
+        return y
+    dims = list(range(axis % value.ndim, value.ndim))
+    mean = value.mean(dims, keepdim=True)
+    return y, mean, torch.rsqrt(((value - mean) ** 2).mean(dims, keepdim=True) + eps)
 
 
 @operator("RMSNormalization")
@@ -232,6 +239,43 @@ def instance_norm(c: Call, x: Given, w: Given, b: Given) -> Tensor:
     return f.instance_norm(c.tensor(x), weight=c.tensor(w), bias=c.tensor(b), eps=c.get("epsilon", 1e-5))
 
 
+@operator("LpNormalization")
+def lp_norm(c: Call, x: Given) -> Tensor:
+    """Divide by the sum of sizes (p = 1) or the root of the sum of squares (2); nothing divides by 0."""
+    value, axis, p = c.tensor(x), c.get("axis", -1), c.get("p", 2)
+    if p not in (1, 2):
+        raise c.unsupported(f"LpNormalization with p {p}", "use 1 or 2")
+    size = (
+        torch.abs(value).sum(axis, keepdim=True)
+        if p == 1
+        else torch.sqrt((value * value).sum(axis, keepdim=True))
+    )
+    return value / torch.where(size == 0, 1.0, size)
+
+
+@operator("MeanVarianceNormalization")
+def mean_variance_norm(c: Call, x: Given) -> Tensor:
+    value, axes = c.tensor(x), list(c.ints("axes", (0, 2, 3)) or ())
+    centred = value - value.mean(axes, keepdim=True)
+    return centred / (torch.sqrt((centred * centred).mean(axes, keepdim=True)) + 1e-9)
+
+
+# ------------------------------------------------------------------------------------------------ losses in a graph
+
+
+@operator("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+def nll_loss(c: Call, x: Given, target: Given, weight: Given = None) -> Any:
+    """Score log-probabilities, or scores, [N, C, D1...] against classes [N, D1...]."""
+    value, classes = c.tensor(x), c.tensor(target)
+    scale = None if weight is None else c.tensor(weight)
+    ignored = {"ignore_index": c.get("ignore_index", 0)} if "ignore_index" in c.node.attributes else {}
+    if c.node.op == "NegativeLogLikelihoodLoss":
+        return f.nll_loss(value, classes, scale, reduction=c.get("reduction", "mean"), **ignored)
+    logs = torch.log_softmax(value, 1)
+    loss = f.nll_loss(logs, classes, scale, reduction=c.get("reduction", "mean"), **ignored)
+    return (loss, logs) if len(c.node.outputs) > 1 else loss
+
+
 # ---------------------------------------------------------------------------------------------------- activations
 
 
@@ -247,10 +291,42 @@ def _register(name: str, function: Callable[..., Tensor], *options: tuple[str, A
 _register("Relu", torch.relu)
 _register("Sigmoid", torch.sigmoid)
 _register("Softplus", f.softplus)
-_register("Softmax", torch.softmax, ("axis", -1))
-_register("LogSoftmax", torch.log_softmax, ("axis", -1))
 _register("LeakyRelu", f.leaky_relu, ("alpha", 0.01))
 _register("Elu", f.elu, ("alpha", 1.0))
+_register("Celu", f.celu, ("alpha", 1.0))
+_register("Mish", f.mish)
+_register("Softsign", lambda x: x / (1 + torch.abs(x)))
+_register("ThresholdedRelu", lambda x, alpha: torch.where(x > alpha, x, 0.0), ("alpha", 1.0))
+_register(
+    "Selu",
+    lambda x, alpha, gamma: gamma * torch.where(x > 0, x, alpha * (torch.exp(torch.clamp(x, max=0.0)) - 1)),
+    ("alpha", 1.67326319217681884765625),
+    ("gamma", 1.05070102214813232421875),
+)
+_register(
+    "Shrink",
+    lambda x, lambd, bias: torch.where(
+        x < -lambd, x + bias, torch.where(x > lambd, x - bias, torch.zeros_like(x))
+    ),
+    ("lambd", 0.5),
+    ("bias", 0.0),
+)
+
+
+@operator("Softmax", "LogSoftmax", "Hardmax")
+def softmax(c: Call, x: Given) -> Tensor:
+    """Over one axis. NOTE: before opset 13 over it and all after it, as one."""
+    value = c.tensor(x)
+    axis, shape = c.get("axis", -1 if c.opset >= 13 else 1), value.shape
+    if c.opset < 13:
+        value, axis = torch.flatten(value, axis % value.ndim), -1
+    if c.node.op == "Hardmax":
+        first = torch.argmax(value, axis, keepdim=True)
+        places = torch.arange(value.shape[axis]).reshape(
+            [-1 if d == axis % value.ndim else 1 for d in range(value.ndim)]
+        )
+        return (places == first).to(value.dtype).reshape(shape)
+    return (torch.softmax if c.node.op == "Softmax" else torch.log_softmax)(value, axis).reshape(shape)
 
 
 @operator("Gelu")
@@ -285,6 +361,8 @@ def swish(c: Call, x: Given) -> Tensor:
 def dropout(c: Call, x: Given, ratio: Given = None, training: Given = None) -> Tensor:
     """Drop elements in training mode. NOTE: exporters name the mask, too, which nothing reads; it is not given."""
     value = c.tensor(x)
+    if c.opset < 12 and c.training and c.get("ratio", 0.5):
+        raise c.unsupported(f"Dropout of opset {c.opset} in a job that trains", TRAINING_FORM)
     if training is None or not c.training or not c.number(training, "training_mode"):
         return value
     return f.dropout(value, 0.5 if ratio is None else float(c.number(ratio, "ratio")))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ...capture.errors import CaptureError
+from ..tensors import torch_dtype
 from ..values import Call, Given, Known, Parts, check_size, untraced
 from .registry import operator
 
@@ -168,22 +169,44 @@ def tile(c: Call, x: Given, repeats: Given) -> Tensor:
     return value.repeat(counts)
 
 
-@operator("Pad", folds=True)
-def pad(c: Call, x: Given, pads: Given, fill: Given = None, axes: Given = None) -> Tensor:
-    if c.get("mode", "constant") != "constant":
-        raise c.unsupported(f"padding of mode {c.get('mode', '')}", "pad with a constant")
-    value, sizes = c.tensor(x), c.list(pads, "pads")
-    dims = c.list(axes, "axes") if axes is not None else list(range(value.ndim))
-    around = [0] * (2 * value.ndim)
-    for k, dim in enumerate(dims):
-        place = 2 * (value.ndim - 1 - dim % value.ndim)
-        around[place : place + 2] = sizes[k], sizes[k + len(dims)]
-    check_size(
-        [value.shape[d] + sum(around[2 * (value.ndim - 1 - d) :][:2]) for d in range(value.ndim)],
-        c.node.where,
+@operator("DepthToSpace")
+def depth_to_space(c: Call, x: Given) -> Tensor:
+    """[N, C b b, H, W] to [N, C, H b, W b]: blocks lie outside of the channels (DCR), or inside (CRD)."""
+    value, b = c.tensor(x), c.get("blocksize", 1)
+    n, channels, h, w = value.shape
+    if c.get("mode", "DCR") == "CRD":
+        return (
+            value.reshape(n, -1, b, b, h, w)
+            .permute(0, 1, 4, 2, 5, 3)
+            .reshape(n, channels // b**2, h * b, w * b)
+        )
+    return (
+        value.reshape(n, b, b, -1, h, w).permute(0, 3, 4, 1, 5, 2).reshape(n, channels // b**2, h * b, w * b)
     )
-    number = 0 if fill is None else c.number(fill, "value")
-    return torch.nn.functional.pad(value, around, value=number)
+
+
+@operator("SpaceToDepth")
+def space_to_depth(c: Call, x: Given) -> Tensor:
+    """[N, C, H b, W b] to [N, b b C, H, W]."""
+    value, b = c.tensor(x), c.get("blocksize", 1)
+    if c.get("mode", "DCR") != "DCR":
+        raise c.unsupported(f"SpaceToDepth of mode {c.get('mode', '')[:40]}", "use DCR")
+    n, channels, h, w = value.shape
+    return (
+        value.reshape(n, channels, h // b, b, w // b, b)
+        .permute(0, 3, 5, 1, 2, 4)
+        .reshape(n, -1, h // b, w // b)
+    )
+
+
+@operator("EyeLike", folds=True)
+def eye_like(c: Call, x: Given) -> Tensor:
+    rows, columns = _value(c, x).shape
+    dtype = (
+        torch_dtype(c.get("dtype", 0), c.node.where) if "dtype" in c.node.attributes else _value(c, x).dtype
+    )
+    diagonal: Tensor = torch.arange(columns) - torch.arange(rows).unsqueeze(1) == c.get("k", 0)
+    return diagonal.to(dtype)
 
 
 @operator("Trilu", folds=True)
@@ -243,6 +266,20 @@ def scatter_nd(c: Call, x: Given, index: Given, updates: Given) -> Tensor:
     return value.index_put(tuple(places.unbind(-1)), c.tensor(updates), accumulate=reduction == "add")
 
 
+@operator("ScatterElements")
+def scatter_elements(c: Call, x: Given, index: Given, updates: Given) -> Tensor:
+    reduction, axis = c.get("reduction", "none"), c.get("axis", 0)
+    if reduction not in ("none", "add"):
+        raise c.unsupported(f"ScatterElements with reduction {reduction[:40]}", "use add, or none")
+    value, places, new = c.tensor(x), c.tensor(index), c.tensor(updates)
+    places = torch.where(places < 0, places + value.shape[axis], places)
+    return (
+        torch.scatter_add(value, axis, places, new)
+        if reduction == "add"
+        else torch.scatter(value, axis, places, new)
+    )
+
+
 @operator("OneHot", folds=True)
 def one_hot(c: Call, index: Given, depth: Given, values: Given) -> Tensor:
     count = int(c.number(depth, "depth"))
@@ -250,7 +287,8 @@ def one_hot(c: Call, index: Given, depth: Given, values: Given) -> Tensor:
     check_size((*places.shape, count), c.node.where)
     if c.get("axis", -1) not in (-1, places.ndim):
         raise c.unsupported("OneHot along an inner axis", "use the last axis and transpose")
-    chosen = places.unsqueeze(-1) == torch.arange(count)
+    every = torch.arange(count)
+    chosen = torch.logical_or(places.unsqueeze(-1) == every, places.unsqueeze(-1) + count == every)
     return torch.where(chosen, pair[1], pair[0])
 
 

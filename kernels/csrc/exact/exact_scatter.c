@@ -66,6 +66,7 @@ OPERATOR(exact_scatter_add) {
     scatter_plan p = {.isa = (enum isa)isa, .base = data[0], .source = data[2], .out = data[3]};
     p.width = product(base->dim + 1, base->rank - 1);
     p.strips = ceil_div(p.width, EXACT_COLUMNS);
+    if (!p.strips) return 0; // there may be 2^40 rows without an element, and no memory has their lists
     p.first = calloc((size_t)rows + 1, sizeof *p.first);
     p.listed = malloc((size_t)(count + 1) * sizeof *p.listed);
     const int failed = !p.first || !p.listed;

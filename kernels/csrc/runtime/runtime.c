@@ -1,6 +1,9 @@
 // Threads, the floating-point environment, and the choice of instruction set.
 
+#define _POSIX_C_SOURCE 199309L // for clock_gettime
 #include "repops.h"
+
+#include <time.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -90,6 +93,21 @@ static void run(range_body *body, void *context, int64_t begin, int64_t end) {
     leave(saved);
 }
 
+// Nanoseconds that this thread has had of a processor.
+static int64_t busy(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+// Nanoseconds that the busiest threads of this thread's kernels have worked longer than this thread itself.
+// Data can make one range a hundred times as slow as another, and this thread sleeps meanwhile.
+static _Thread_local int64_t others;
+
+REPOPS_EXPORT int64_t repops_others(void) {
+    return others;
+}
+
 void parallel(int threads, int64_t total, int64_t grain, range_body *body, void *context) {
     if (total <= 0) return;
 #if defined(REPOPS_GRAIN) // a test splits even the smallest work
@@ -100,10 +118,23 @@ void parallel(int threads, int64_t total, int64_t grain, range_body *body, void 
         run(body, context, 0, total);
         return;
     }
+    int64_t own = 0, most = 0;
     // NOTE: without OpenMP (a platform that lacks it), the same ranges run one after the other.
 #if defined(_OPENMP)
-#pragma omp parallel for num_threads((int)parts) schedule(static, 1)
+#pragma omp parallel num_threads((int)parts) reduction(max : most)
 #endif
-    for (int64_t part = 0; part < parts; part++)
-        run(body, context, total * part / parts, total * (part + 1) / parts);
+    {
+        const int64_t before = busy();
+#if defined(_OPENMP)
+#pragma omp for schedule(static, 1) nowait
+#endif
+        for (int64_t part = 0; part < parts; part++)
+            run(body, context, total * part / parts, total * (part + 1) / parts);
+        most = busy() - before;
+#if defined(_OPENMP)
+#pragma omp master
+#endif
+        own = most;
+    }
+    others += most - own;
 }

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .errors import CompileError, CudaUnavailable
+from .errors import PIP, CompileError, CudaUnavailable
 from .sources import text_of
 
 # INVARIANT: operations round as written: no contraction, no flushing of subnormals, exact division and square root.
@@ -41,7 +41,9 @@ def _nvrtc() -> Any:
     try:
         from cuda.bindings import nvrtc
     except ImportError as error:
-        raise CudaUnavailable("cuda-bindings is not installed: pip install 'assay-referee[cuda]'") from error
+        raise CudaUnavailable(
+            f"cuda-bindings is not installed; install it with `{PIP} install 'assay-referee[cuda]'`"
+        ) from error
     return nvrtc
 
 

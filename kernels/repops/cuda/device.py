@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from .compiler import cached, machine_code
-from .errors import CudaUnavailable, LaunchError
+from .errors import PIP, CudaUnavailable, LaunchError
 from .plan import BOX_WIDTH, Boxes, Launch, LaunchPlan, Target
 from .sources import architecture_of
 
@@ -41,7 +41,9 @@ def driver() -> Any:
     try:
         from cuda.bindings import driver as bindings
     except ImportError as error:
-        raise CudaUnavailable("cuda-bindings is not installed: pip install 'assay-referee[cuda]'") from error
+        raise CudaUnavailable(
+            f"cuda-bindings is not installed; install it with `{PIP} install 'assay-referee[cuda]'`"
+        ) from error
     call(bindings.cuInit(0), bindings)
     return bindings
 

@@ -9,6 +9,12 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+
+PIP = f"{shlex.quote(sys.executable)} -m pip"
+"""The `pip` of this environment: one on the path may belong to another."""
+
 
 class CudaUnavailable(RuntimeError): ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from pathlib import Path
 
 ISA_NAMES = ("portable", "avx2", "avx512")
@@ -32,6 +33,15 @@ def _load() -> ctypes.CDLL:
 
 LIBRARY = _load()
 BEST_ISA: int = LIBRARY.repops_best_isa()
+
+
+LIBRARY.repops_others.restype = ctypes.c_int64
+
+
+def thread_time() -> float:
+    """Return the seconds of processor time that what this thread computes has taken: its own (`time.thread_time`), and
+    what the busiest thread of each kernel has worked longer."""
+    return time.thread_time() + 1e-9 * int(LIBRARY.repops_others())
 
 
 def isa_code(name: str) -> int:

@@ -13,7 +13,7 @@ call that `infer` accepts cannot fail.
       ChainError      an element could take more than MAX_STEPS steps
       ArrayError      (repops.tensors) an input or `out` is not a plain C-contiguous array
       AliasError      (repops.tensors) `out` overlaps an input or another output
-      GradientError   (repops.bridge) a tensor requires a gradient where none is computed
+      GradientError   (repops.torch_executor) a tensor requires a gradient where none is computed
 
 Messages name the operator and the argument, with the names of the table.
 """

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..bridge import GradientError
 from ..opset import BY_NAME
+from ..torch_executor import GradientError
 from . import composites, functional, gradients, operators, optim
 
 __all__ = ["GradientError", "composites", "functional", "gradients", "operators", "optim"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .. import bridge
+from .. import torch_executor
 from ..fuse import composites
 from ..fuse.expression import argument_names, record
 from .autograd import Context, Gradients, gradient, reduce_to
@@ -36,7 +36,7 @@ def _register(function: Composite) -> None:
     define(name, ", ".join(f"Tensor {argument}" for argument in names), options, results)
 
     def run(*tensors: Tensor, **given: Any) -> Any:
-        return single(bridge.apply(function, *tensors, **given))
+        return single(torch_executor.apply(function, *tensors, **given))
 
     def fake(*tensors: Tensor, **given: Any) -> Any:
         device = check_devices(name, names, tensors)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .. import bridge
+from .. import torch_executor
 from ..fuse.expression import f32_bits
 from ..opset import OPS, Op, lookup
 from ..torch_arrays import TORCH_DTYPE
@@ -50,7 +50,7 @@ def single(results: list[Any]) -> Any:
 
 def check_devices(name: str, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> torch.device:
     """Return the device of all tensors. Raise ArrayError if there are several."""
-    return bridge.device_of(name, list(zip(names, tensors, strict=True)))
+    return torch_executor.device_of(name, list(zip(names, tensors, strict=True)))
 
 
 def empty(spec: Any, device: torch.device) -> torch.Tensor:
@@ -66,7 +66,7 @@ def _tensors_of(row: Op, arguments: tuple[Any, ...]) -> Sequence[torch.Tensor]:
 
 def _make_run(row: Op) -> Callable[..., Any]:
     def run(*arguments: Any, **attrs: Any) -> Any:
-        results = bridge.run(row.name, _tensors_of(row, arguments), bridge.options_of(attrs))
+        results = torch_executor.run(row.name, _tensors_of(row, arguments), torch_executor.options_of(attrs))
         # NOTE: an operator of torch.library must not return its argument's memory.
         return single([result.clone() for result in results] if row.name == "reshape" else results)
 
@@ -82,14 +82,14 @@ def _make_fake(row: Op) -> Callable[..., Any]:
         specs = [
             static_spec(x, f"{row.name}: {argument}") for x, argument in zip(tensors, names, strict=True)
         ]
-        return single([empty(spec, device) for spec in row.infer(specs, bridge.options_of(attrs))])
+        return single([empty(spec, device) for spec in row.infer(specs, torch_executor.options_of(attrs))])
 
     return fake
 
 
 def static_spec(tensor: torch.Tensor, where: str) -> Any:
     """Return the spec with plain ints: a compiler fixes symbolic dimensions here and compiles each shape again."""
-    dtype, shape = bridge.spec_of(tensor, where)
+    dtype, shape = torch_executor.spec_of(tensor, where)
     return dtype, tuple(int(dim) for dim in shape)
 
 
@@ -101,14 +101,14 @@ def _make_source(row: Op) -> tuple[Callable[..., Any], Callable[..., Any]]:
         device = attrs.pop("device", None)
         if "bits" in attrs:
             attrs["bits"] %= 1 << 64  # an int of a schema has a sign
-        return torch.device("cpu") if device is None else device, bridge.options_of(attrs)
+        return torch.device("cpu") if device is None else device, torch_executor.options_of(attrs)
 
     def run(**attrs: Any) -> Any:
         device, attrs = arguments(attrs)
         if device.type == "cpu":
-            return single(bridge.run(row.name, [], attrs))
+            return single(torch_executor.run(row.name, [], attrs))
         out = [empty(spec, device) for spec in row.infer([], attrs)]
-        return single(bridge.run(row.name, [], attrs, out))
+        return single(torch_executor.run(row.name, [], attrs, out))
 
     def fake(**attrs: Any) -> Any:
         device, attrs = arguments(attrs)

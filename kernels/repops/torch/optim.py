@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .. import bridge
+from .. import torch_executor
 from ..fuse import composites
 from ..opset import AttrError
 
@@ -25,7 +25,7 @@ def _update(
     """Write the results of `function(p, grad, *state, *scalars)` to `written`, which holds p and the state."""
     parameter, *state = written
     made = [torch.tensor(value, dtype=torch.float32, device=parameter.device) for value in scalars]
-    bridge.apply(function, parameter, grad, *state, *made, out=written, **options)
+    torch_executor.apply(function, parameter, grad, *state, *made, out=written, **options)
 
 
 class _Optimizer(torch.optim.Optimizer, ABC):

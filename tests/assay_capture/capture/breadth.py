@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
+from .factors import FACTORS
 from .refused import CANNOT, Function
 
 
@@ -157,8 +158,6 @@ CASES: dict[str, Function] = {
     "atanh": lambda x: (x / 4).atanh(),
     "erfc": lambda x: x.erfc(),
     "erfinv": lambda x: (x / 4).erfinv(),
-    "lgamma": lambda x: (x.abs() + 1).lgamma(),
-    "digamma": lambda x: (x.abs() + 1).digamma(),
     "sinc": lambda x: x.sinc(),
     "xlogy": lambda x: torch.xlogy(x.abs(), x.abs() + 1),
     "logit": lambda x: (x.sigmoid()).logit(),
@@ -296,11 +295,6 @@ CASES |= {
     "mha w": (lambda m: lambda x: m(x, x, x))(nn.MultiheadAttention(6, 2)),
     "linalg.norm": lambda x: torch.linalg.norm(x),
     "matrix_power": lambda x: torch.linalg.matrix_power(x.T @ x, 3),
-    "det": lambda x: torch.linalg.det(x.T @ x + torch.eye(6)),
-    "inv": lambda x: torch.linalg.inv(x.T @ x + torch.eye(6)),
-    "solve": lambda x: torch.linalg.solve(x.T @ x + torch.eye(6), x.T),
-    "cholesky": lambda x: torch.linalg.cholesky(x.T @ x + torch.eye(6)),
-    "matrix_exp": lambda x: torch.matrix_exp((x.T @ x) / 10),
     "svd": lambda x: torch.linalg.svdvals(x),
     "unique": lambda x: torch.unique(x),
     "nonzero": lambda x: x[(x > 0).nonzero()[:, 0]],
@@ -388,7 +382,7 @@ CASES |= {
     "squeeze": lambda x: x[None].squeeze(0),
     "diagonal_scatter": lambda x: x.diagonal_scatter(x[0, :4] * 2),
 }
-CASES |= CANNOT
+CASES |= FACTORS | CANNOT
 
 
 REFUSED = {
@@ -397,8 +391,6 @@ REFUSED = {
     "vander",
     "mode",
     "renorm",
-    "lgamma",
-    "digamma",
     "rrelu eval",
     "bitwise int",
     "shift int",
@@ -407,11 +399,6 @@ REFUSED = {
     "log_ndtr",
     "masked_select static",
     "repeat_interleave t",
-    "det",
-    "inv",
-    "solve",
-    "cholesky",
-    "matrix_exp",
     "svd",
     "unique",
     "nonzero",
@@ -419,5 +406,4 @@ REFUSED = {
     "double",
     "half",
     "complex",
-    "ctc",
 }

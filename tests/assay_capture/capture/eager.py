@@ -69,7 +69,12 @@ def first_metrics(built: Built) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def run_eager(
-    module: nn.Module, objective: Objective, optimizer: torch.optim.Optimizer, data: Data, order: Any
+    module: nn.Module,
+    objective: Objective,
+    optimizer: torch.optim.Optimizer,
+    data: Data,
+    order: Any,
+    scheduler: Any = None,
 ) -> list[float]:
     losses = []
     for batch in batches(data, order):
@@ -77,6 +82,8 @@ def run_eager(
         value = objective(module, batch)
         value.backward()
         optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
         losses.append(value.item())
     return losses
 

@@ -73,6 +73,7 @@ def test_from_a_folder_to_a_folder(assay: Assay, tmp_path: Path) -> None:
     assert hf.AutoTokenizer.from_pretrained("out")("a b")["input_ids"] == [6, 7]
     card = Path("out/README.md").read_text()
     assert "run root" in card
+    assert "## The certificate\n\nThere is none: nobody else has checked this run." in card
     assert assay(*build, "--arguments", "arguments.yaml", "again")[0] == 0
     assert Bundle.read(tmp_path / "again").terms.hash() == bundle.terms.hash(), (
         "the same, whenever it is built"

@@ -237,10 +237,10 @@ def test_batches_are_those_of_the_trainer_in_its_order(name: str, tmp_path: Path
     trainer.train()
     assert recipe.order is not None
     weights = None if recipe.tables is None else recipe.tables.get("loss_scale")
-    parts = recipe.order.reshape(recipe.steps, recipe.accumulate, -1)
+    parts = recipe.order.reshape(recipe.steps, recipe.micro_batches, -1)
     theirs = iter(taken)
     for step in range(recipe.steps):
-        for k in range(recipe.accumulate):
+        for k in range(recipe.micro_batches):
             if weights is not None and not weights[step, k]:
                 continue
             batch = next(theirs)
@@ -285,8 +285,6 @@ def test_an_optimizer_and_a_schedule_that_were_given_are_taken(tmp_path: Path) -
     ours, _ = tiny.run(build(Recipe.from_trainer(trainer)))
     trainer.train()
     np.testing.assert_allclose(ours, tiny.reported(trainer), rtol=2e-5)
-    with pytest.raises(CaptureError, match="has stepped already"):
-        build(Recipe.from_trainer(trainer))
 
 
 class Weighted(hf.Trainer):

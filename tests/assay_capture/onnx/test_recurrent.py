@@ -21,8 +21,8 @@ from torch import nn
 
 from assay_capture.capture import SGD, Unsupported, capture
 from assay_capture.capture.seeded import data_order
+from assay_capture.model_files import cross_entropy
 from assay_capture.onnx import OPERATORS, OnnxModule, load, read
-from assay_capture.onnx.training import cross_entropy
 from referee_py.execute import Metrics, Run
 
 RNG = np.random.default_rng(23)

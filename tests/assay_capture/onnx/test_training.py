@@ -23,8 +23,8 @@ from torch import nn
 from assay_capture.capture import SGD, CaptureError, build, capture
 from assay_capture.capture.seeded import data_order, uniform
 from assay_capture.datasets import Dataset
+from assay_capture.model_files import cross_entropy, optimizer_of, recipe
 from assay_capture.onnx import load
-from assay_capture.onnx.training import cross_entropy, optimizer_of, recipe
 from referee_py.execute import Metrics, Run
 from trainer_node.local.bundle import Bundle
 
@@ -311,7 +311,7 @@ def test_what_is_not_there_is_named(changes: dict[str, Any], message: str, expor
 
 
 def test_other_losses() -> None:
-    from assay_capture.onnx.training import LOSSES
+    from assay_capture.model_files import LOSSES
 
     scores, flags = torch.tensor([[0.5], [-2.0]]), torch.tensor([1, 0])
     expected = -(torch.log(torch.sigmoid(scores[0, 0])) + torch.log(1 - torch.sigmoid(scores[1, 0]))) / 2
@@ -324,7 +324,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from assay_capture.capture import build
-from assay_capture.onnx.training import optimizer_of, recipe
+from assay_capture.model_files import optimizer_of, recipe
 from assay_capture.onnx import load
 from assay_capture.inference import Decode
 path, rows = Path(sys.argv[1]), np.arange(90).reshape(10, 9) % 40

@@ -57,7 +57,7 @@ contract DripTest is Requested {
         StepProof memory proof = StepProof(logTree(1).root(), _logPath);
         uint64 asked = 1;
         while (asked <= width) {
-            uint64 some = width + 1 - asked < 256 ? width + 1 - asked : 256;
+            uint64 some = width + 1 - asked < 96 ? width + 1 - asked : 96;
             Place[] memory list = new Place[](some);
             for (uint64 i = 0; i < some; ++i) {
                 list[i] = digests(asked + i);

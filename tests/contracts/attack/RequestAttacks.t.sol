@@ -104,8 +104,9 @@ contract RequestAttackTest is Steady {
     /// time and is paid more than they cost, and the flood has burned 7,904 first deposits.
     function test_aFloodIsAnsweredInTime() public {
         uint256 n = dataAvailability.MAX_OPEN();
-        _requestAs(HOLDER, leavesIn(0, 0, n / 2));
-        _requestAs(HOLDER, leavesIn(0, uint64(n / 2), n / 2));
+        for (uint64 from = 0; from < n; from += 64) {
+            _requestAs(HOLDER, leavesIn(0, from, 64));
+        }
         requestRefused(_s, leafIn(0, 0, 300, uint64(n)), IDataAvailability.TooManyOpen.selector);
         // The computation of the interval takes the whole period.
         pass(PERIOD);

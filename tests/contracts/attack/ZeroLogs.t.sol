@@ -39,9 +39,9 @@ contract ZeroLogsTest is Requested {
         yes(jobs.jobOf(job).finder == AUDITOR, "withheld, and known to be");
         otherClaimed(job, person(3));
         vm.warp(jobs.jobOf(job).challengeEnd - 1);
-        for (uint64 from = 0; from < 512; from += 256) {
-            Place[] memory list = new Place[](256);
-            for (uint64 i = 0; i < 256; ++i) {
+        for (uint64 from = 0; from < 512; from += 64) {
+            Place[] memory list = new Place[](64);
+            for (uint64 i = 0; i < 64; ++i) {
                 list[i] = blocks(1, 0, from + i);
             }
             requestAs(address(0xBAD), s, list);

@@ -144,7 +144,9 @@ contract LongestTest is Market {
         yes(data.length <= 100_000, string.concat(name, ": ", vm.toString(data.length), " bytes"));
         vm.snapshotValue("Requests", string.concat("longest ", name, ", bytes"), data.length);
         yes(gas <= 12_000_000, string.concat(name, ": ", vm.toString(gas), " gas"));
-        yes(dataAvailability.credit(AUTHOR) - before > gas * PRICE, string.concat(name, " is paid"));
+        uint256 paid = dataAvailability.credit(AUTHOR) - before;
+        yes(paid > gas * PRICE, string.concat(name, " is paid"));
+        vm.snapshotValue("Requests", string.concat("longest ", name, ", paid"), paid / PRICE);
     }
 
     function _anyRun() private pure returns (RecordPiece memory run) {

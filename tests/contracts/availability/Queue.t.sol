@@ -55,9 +55,9 @@ contract QueueTest is Steady {
 
     /// @dev Sent one after the other, at 100,000 bytes a minute, none of them is late.
     function test_eachPieceGivesTheTimeToSendIt() public {
-        request(_s, leavesIn(0, 0, 100));
+        request(_s, leavesIn(0, 0, 96));
         eq(_until(leafIn(0, 0, 300, 0)), time.time() + PERIOD, "the first");
-        eq(_until(leafIn(0, 0, 300, 99)), time.time() + PERIOD + 990, "the last");
+        eq(_until(leafIn(0, 0, 300, 95)), time.time() + PERIOD + 950, "the last");
         uint256 job = runClaimed();
         Place[] memory pages = new Place[](3);
         (pages[0], pages[1], pages[2]) = (blocks(1, 0, 0), blocks(1, 0, 1), digests(1));
@@ -88,8 +88,8 @@ contract QueueTest is Steady {
     }
 
     function test_aCallTakesSoManyPlaces() public {
-        requestRefused(_s, leavesIn(0, 0, 257), IDataAvailability.TooManyPlaces.selector);
-        request(_s, leavesIn(0, 0, 256));
+        requestRefused(_s, leavesIn(0, 0, 97), IDataAvailability.TooManyPlaces.selector);
+        request(_s, leavesIn(0, 0, 96));
     }
 
     /// @dev The deposit of the first request of a queue does not depend on later ones.
@@ -155,7 +155,7 @@ contract QueueTest is Steady {
 
     function _fill(Subject memory s, uint64 from, uint64 count) private {
         while (count > 0) {
-            uint64 some = count < 256 ? count : 256;
+            uint64 some = count < 96 ? count : 96;
             Place[] memory list = new Place[](some);
             for (uint64 i = 0; i < some; ++i) {
                 list[i] = blocks(1, 2, from + i);

@@ -245,9 +245,9 @@ contract WithheldDataTest is Lapsed {
     /// @dev The end does not wait for requests of withheld logs: nobody has to close others' list.
     function test_aListOfRequestsDoesNotKeepAVoidJobFromItsEnd() public {
         Subject memory s = ofLogs(_job);
-        for (uint64 from = 0; from < 512; from += 256) {
-            Place[] memory list = new Place[](256);
-            for (uint64 i = 0; i < 256; ++i) {
+        for (uint64 from = 0; from < 512; from += 64) {
+            Place[] memory list = new Place[](64);
+            for (uint64 i = 0; i < 64; ++i) {
                 list[i] = blocks(1, 0, from + i);
             }
             request(s, list);

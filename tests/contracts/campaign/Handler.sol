@@ -166,7 +166,7 @@ contract Handler is Ledger {
         for (uint160 n = 0; n < slots; ++n) {
             address who = person(uint160((seed >> 16) + n) % PEOPLE);
             join(job, who, _runFor(who, seed >> (32 + 16 * n)));
-            if ((seed >> (24 + n)) & 7 != 0) commit(job, who);
+            commitOrNot(job, who, seed >> (24 + n));
         }
     }
 

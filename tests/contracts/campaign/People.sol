@@ -87,6 +87,14 @@ abstract contract People is Stage {
         jobs.join{value: price}(job);
     }
 
+    /// @dev Most commit; of those who do not, half give their slots back.
+    function commitOrNot(uint256 job, address who, uint256 seed) internal {
+        if (seed & 7 != 0) return commit(job, who);
+        if (seed & 16 == 0) return;
+        vm.prank(who);
+        jobs.resign(job);
+    }
+
     function commit(uint256 job, address who) internal {
         bytes32 root = rootOf(runOf[job][who]);
         bytes32 last = checkpoint(runOf[job][who], 4);

@@ -7,7 +7,7 @@ import {Tree, Trees} from "../support/Trees.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
-import {Claim, IJobs, Job, JobPhase, StakedClaim, Terms} from "contracts/interfaces/IJobs.sol";
+import {Claim, IJobs, Job, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
 
 /// @notice A job from posting to the last claim.
 contract ClaimsTest is Market {
@@ -54,6 +54,74 @@ contract ClaimsTest is Market {
         vm.prank(person(2));
         refuses(IJobs.WrongPhase.selector);
         jobs.join{value: STAKE}(job);
+    }
+
+    function test_whoResignsPaysAPartAndTheSlotIsFree() public {
+        uint256 job = post(2);
+        join(job, person(1));
+        join(job, person(2));
+        commit(job, person(2), 7);
+        resign(job, person(1));
+        credited(person(1), STAKE - STAKE / 32, "the stake comes back");
+        eq(burned(), STAKE / 32, "but for a 32nd");
+        Trainer[] memory trainers = jobs.trainersOf(job);
+        eq(trainers.length, 1, "one slot is taken");
+        yes(trainers[0].owner == person(2) && trainers[0].commitment != 0, "by the other, who has committed");
+        eq(trainers[0].stake, STAKE, "with its stake");
+
+        join(job, person(1));
+        join(job = post(1), person(3));
+        resign(job, person(3));
+        eq(jobs.trainersOf(job).length, 0, "nobody is left");
+        join(job, person(4));
+        eq(address(jobs).balance, 2 * REWARD + 5 * STAKE, "nothing is paid out before it is drawn");
+    }
+
+    function test_whoHasComeAgainRevealsAndIsPaid() public {
+        uint256 job = post(2);
+        join(job, person(1));
+        join(job, person(2));
+        resign(job, person(1));
+        join(job, person(1));
+        commit(job, person(1), 7);
+        commit(job, person(2), 7);
+        reveal(job, person(1), 7);
+        reveal(job, person(2), 7);
+        StakedClaim[] memory claims = jobs.claimsOf(job);
+        yes(claims[0].owner == person(1) && claims[1].owner == person(2), "in the order of their reveals");
+        pass(PERIOD);
+        jobs.finalize(job);
+        jobs.collect(job, 0);
+        jobs.collect(job, 1);
+        credited(person(1), STAKE - STAKE / 32 + STAKE + REWARD / 2, "the stakes and half of the reward");
+        credited(person(2), STAKE + REWARD / 2, "the stake and half of the reward");
+    }
+
+    function test_nobodyElseResignsNorLater() public {
+        uint256 job = post(2);
+        vm.prank(person(1));
+        refuses(IJobs.NotTrainer.selector);
+        jobs.resign(job);
+        join(job, person(1));
+        join(job, person(2));
+        resign(job, person(2));
+        vm.prank(person(2));
+        refuses(IJobs.NotTrainer.selector);
+        jobs.resign(job);
+        commit(job, person(1), 7);
+        vm.prank(person(1));
+        refuses(IJobs.AlreadyCommitted.selector);
+        jobs.resign(job);
+        join(job, person(2));
+        pass(PERIOD);
+        vm.prank(person(2));
+        refuses(IJobs.WrongPhase.selector);
+        jobs.resign(job);
+    }
+
+    function resign(uint256 job, address who) private {
+        vm.prank(who);
+        jobs.resign(job);
     }
 
     function test_aCommitmentIsMadeOnceByASlotHolder() public {

@@ -317,6 +317,7 @@ contract PostTest is Market {
         yes(jobs.claimsFrom(id, 130).length == 0, "no more");
         yes(jobs.claimsFrom(id, type(uint256).max).length == 0, "nowhere");
         yes(jobs.groupsFrom(id, 64).length == 58 && jobs.groupsFrom(id, 122).length == 0, "groups");
+        yes(jobs.groupsFrom(id + 1, 0).length == 0 && jobs.claimsFrom(id + 1, 0).length == 0, "no such job");
         eq(keccak256(abi.encode(jobs.claimsFrom(id, 0))), keccak256(abi.encode(claims)), "the same page");
         eq(keccak256(abi.encode(jobs.groupsFrom(id, 0))), keccak256(abi.encode(groups)), "of groups");
         claims = jobs.claimsOf(id);

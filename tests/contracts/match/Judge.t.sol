@@ -365,6 +365,13 @@ contract JudgeTest is Matches {
         referee.onHearingDecided(id, 1, Reason.Operator, new address[](0));
     }
 
+    function test_notEvenThePanelEndsAMatchThatItDoesNotHear() public {
+        (uint256 id,,) = atRecord(Fault(Kind.Output, 6, 3, 0, 1));
+        vm.expectRevert(abi.encodeWithSelector(IReferee.WrongPhase.selector, id, Phase.Open, Phase.Hearing));
+        vm.prank(address(panel));
+        referee.onHearingDecided(id, 1, Reason.Operator, new address[](0));
+    }
+
     // ------------------------------------------------------------------ evidence
 
     function _fromNode(Run memory run, uint64 t, uint32 node, uint8 input)

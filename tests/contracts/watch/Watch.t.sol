@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Counting} from "../support/Counting.sol";
 import {Watching} from "./Watching.sol";
 import {JobPhase} from "contracts/interfaces/IJobs.sol";
 import {Pool, Watcher, WatcherState} from "contracts/interfaces/IWatch.sol";
 
 /// @notice The payments of a bounty.
-contract WatchTest is Watching {
+contract WatchTest is Watching, Counting {
     // ------------------------------------------------------------------ shares
 
     function test_whoeverIsRightGetsItsStakeAndItsShareOfThePool() public {
@@ -182,6 +183,26 @@ contract WatchTest is Watching {
         jobs.sayAccepted(RIGHT);
         collect(person(1));
         vm.snapshotGasLastCall("watch", "collect, the first");
+    }
+
+    function test_whatAWatcherLeaves() public {
+        fund();
+        record();
+        commit(person(1), RIGHT);
+        counted("counts", "watch");
+        jobs.say(JobPhase.Challenge);
+        record();
+        show(person(1), RIGHT);
+        counted("counts", "show");
+        jobs.sayAccepted(RIGHT);
+        record();
+        collect(person(1));
+        counted("counts", "collect of a watcher");
+        vm.deal(person(1), 1 ether);
+        vm.prank(person(1));
+        record();
+        watch.withdraw();
+        counted("counts", "withdraw of a watcher");
     }
 
     /// @dev A move costs the same with many other watchers as with none.

@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ LARGE = {
 }
 """Sources that take long: in the quick tests only the emulation compiles them, for the host."""
 SOURCES_BY_SIZE = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in SOURCES]
+BY_THE_RULE = {
+    name: pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name
+    for name in ("tc16_matmul", "tc16_conv")
+}
+"""Sources for tensor cores of sm_90. NOTE: for others they compute the rule itself, which takes eight times as long."""
 KEPT = Path(__file__).parents[3] / ".build" / "cuda"
 FUSED = {"matmul", "matmul_bf16", "conv", "conv_bf16"}  # sources whose arithmetic is fma
 TENSOR_CORES = {
@@ -40,6 +46,12 @@ OF_WARPGROUPS = {
     f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16.bf16" for n in (128, 192)
 }  # the same rule
 GROUPS_OF_PRODUCTS = {f"wgmma.{what}.sync.aligned" for what in ("fence", "commit_group", "wait_group")}
+
+
+@cache
+def assembly_of(source, architecture):
+    """Return the assembly of a source. A large one takes seconds, and two tests read the same."""
+    return compiler.compile_text(text_of(source), source, architecture, "PTX").decode()
 
 
 def kernels_of(assembly):
@@ -64,8 +76,8 @@ def test_compiles(source, architecture, monkeypatch):
 @needs_gcc
 @pytest.mark.parametrize("source", SOURCES_BY_SIZE)
 def test_assembly(source):
-    architecture = "sm_90a" if source in FOR_WARPGROUPS else "sm_80"
-    assembly = compiler.compile_text(text_of(source), source, architecture, "PTX").decode()
+    architecture = "sm_90a" if source in FOR_WARPGROUPS else "sm_89" if source in BY_THE_RULE else "sm_80"
+    assembly = assembly_of(source, architecture)
     nothing_is_approximate_or_flushed(assembly)
     structs_have_the_size_that_the_host_sees(assembly)
     kernels = kernels_of(assembly)
@@ -83,43 +95,38 @@ def test_assembly(source):
             assert wide in kernels["matmul_large"]
 
 
-@pytest.mark.parametrize("source", ["tc16_matmul", pytest.param("tc16_conv", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("source", BY_THE_RULE.values())
 def test_only_tensor_cores_that_keep_the_rule_are_used(source):
     """Those of an A100, for which the other tests compile, add 8 terms with 24 bits."""
-    before, after = (
-        compiler.compile_text(text_of(source), source, a, "PTX").decode() for a in ("sm_89", "sm_90")
-    )
+    before, after = assembly_of(source, "sm_89"), assembly_of(source, "sm_90")
     assert "mma" not in before
     for kernel, text in kernels_of(after).items():
         assert (BLOCKS in text) == (not kernel.endswith(("_again", "_pad"))), kernel
     assert set(re.findall(r"\w*mma\.\S*", after)) == {BLOCKS}
 
 
-@pytest.mark.parametrize("source", ["tc16_matmul", pytest.param("tc16_conv", marks=pytest.mark.slow)])
-def test_kernels_for_tensor_cores_keep_their_sums_in_registers(source, capsys):
-    for architecture in ("sm_90a", "sm_80"):
-        found = compiler.resources(text_of(source), source, architecture)
-        assert set(found) == set(
-            kernels_of(compiler.compile_text(text_of(source), source, "sm_90", "PTX").decode())
-        )
-        with capsys.disabled():
-            print(f"\n{architecture}: registers, bytes spilled, bytes of shared memory")
-            for kernel, used in sorted(found.items()):
-                print(f"  {kernel:32} {used.registers:4} {used.spilled:4} {used.shared:6}")
-        for kernel, used in found.items():
-            assert used.spilled == 0, kernel
-            assert used.shared <= 48 << 10, kernel
+@pytest.mark.parametrize("architecture", ["sm_90a", pytest.param("sm_80", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("source", BY_THE_RULE.values())
+def test_kernels_for_tensor_cores_keep_their_sums_in_registers(source, architecture, capsys):
+    found = compiler.resources(text_of(source), source, architecture)
+    assert set(found) == set(kernels_of(assembly_of(source, "sm_90")))
+    with capsys.disabled():
+        print(f"\n{architecture}: registers, bytes spilled, bytes of shared memory")
+        for kernel, used in sorted(found.items()):
+            print(f"  {kernel:32} {used.registers:4} {used.spilled:4} {used.shared:6}")
+    for kernel, used in found.items():
+        assert used.spilled == 0, kernel
+        assert used.shared <= 48 << 10, kernel
 
 
 @pytest.mark.slow
 def test_warpgroups_multiply_by_the_rule_and_keep_their_sums_in_registers(capsys):
-    text = text_of("tc16_warpgroup")
-    for kernel, assembly in kernels_of(compiler.compile_text(text, "w", "sm_90a", "PTX").decode()).items():
+    for kernel, assembly in kernels_of(assembly_of("tc16_warpgroup", "sm_90a")).items():
         products = set(re.findall(r"wgmma\.mma_async\S*", assembly))
         assert len(products) == 1, kernel
         assert products < OF_WARPGROUPS, kernel
         assert "cp.async.bulk.tensor.3d" in assembly, kernel
-    found = compiler.resources(text, "w", "sm_90a")
+    found = compiler.resources(text_of("tc16_warpgroup"), "tc16_warpgroup", "sm_90a")
     assert len(found) == 8
     with capsys.disabled():
         for kernel, used in sorted(found.items()):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from repops import reference
-from repops.calls import random_call
 from repops.cuda.plan import Target
 from repops.cuda.plans import plan_of
 from repops.host import cpu
 from repops.opset import OPS
+from repops.random_calls import random_call
 from repops.selftest import digest
 from repops.sums import SumMode
 from repops.tensors import canonical, check

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from repops import backend, reference
-from repops.calls import random_call
 from repops.cuda.plan import Target
 from repops.cuda.plans import differs, plan_of
 from repops.host import cpu
 from repops.opset import OPS
+from repops.random_calls import random_call
 from repops.selftest import digest
 from repops.sums import SumMode
 from repops.tensors import canonical, check

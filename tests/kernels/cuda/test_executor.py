@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from repops.block_data import drawn, factors
-from repops.calls import random_call
 from repops.cuda import executor
 from repops.cuda.errors import CudaUnavailable, LaunchError
 from repops.host import cpu
 from repops.host.hashing import TreeKind
 from repops.opset import OPS, ArityError, DtypeError
+from repops.random_calls import random_call
 from repops.reference.tensor_core import block
 from repops.sums import SumMode
 from repops.tensors import AliasError, ArrayError, canonical

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from repops import reference
 from repops.block_data import DRAWERS, KINDS, TYPE, drawn, factors, of_bits
-from repops.calls import random_call
 from repops.cuda import contraction, tensor_core
 from repops.cuda.plan import LaunchPlan, Target
 from repops.cuda.plans import differs, plan_of
 from repops.host import cpu
 from repops.opset import OPS
+from repops.random_calls import random_call
 from repops.reference.tensor_core import INFINITY, NAN, TERMS, block
 from repops.reference.tensor_core import in_binary32 as by_the_reference
 from repops.selftest import CONTRACTIONS, digest

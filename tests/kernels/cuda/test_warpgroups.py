@@ -4,11 +4,11 @@ tests/kernels/test_tensor_core.py compares with the reference)."""
 import numpy as np
 import pytest
 from repops.block_data import DRAWERS, KINDS, TYPE, drawn, factors
-from repops.calls import random_call
 from repops.cuda import patches, warpgroups
 from repops.cuda.plan import BOX_ALIGNMENT, LaunchPlan, Target
 from repops.cuda.plans import plan_of
 from repops.host import cpu, tensor_core
+from repops.random_calls import random_call
 from repops.selftest import CONTRACTIONS
 from repops.sums import SumMode
 from repops.tensors import canonical, check

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.calls import SPECIAL_F32, random_call
 from repops.host.chains import KINDS, Chain
 from repops.opset import F32, OpError, lookup
+from repops.random_calls import SPECIAL_F32, random_call
 from repops.tensors import canonical
 
 from referee_py.element import Case, rule_of, states

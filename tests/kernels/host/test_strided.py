@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from repops.calls import SPECIAL_F32
 from repops.host import cpu
 from repops.host.library import BEST_ISA
 from repops.host.memory import address_of
 from repops.host.strided import Matrices, copy, product
 from repops.opset import BF16, F32, Dtype, DtypeError, ShapeError
+from repops.random_calls import SPECIAL_F32
 from repops.sums import SumMode
 from repops.tensors import NUMPY_DTYPE, canonical
 

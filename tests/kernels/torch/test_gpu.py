@@ -5,7 +5,7 @@ import contextlib
 import pytest
 import repops.torch as rt
 import torch
-from repops import bridge
+from repops import torch_executor
 from repops.backends import Backend
 
 from . import networks
@@ -14,8 +14,8 @@ from . import networks
 def on_torch(name, inputs, attrs, out=None):
     """Execute with the signature of repops.cuda.execute, on CPU tensors."""
     assert all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in inputs)
-    arrays = [bridge.as_array(x, name) for x in inputs]
-    results = [torch.from_numpy(array) for array in bridge.cpu.execute(name, arrays, attrs)]
+    arrays = [torch_executor.as_array(x, name) for x in inputs]
+    results = [torch.from_numpy(array) for array in torch_executor.cpu.execute(name, arrays, attrs)]
     if out is None:
         return results
     for place, result in zip(out, results, strict=True):
@@ -25,8 +25,8 @@ def on_torch(name, inputs, attrs, out=None):
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    monkeypatch.setattr(bridge, "on_gpu", lambda tensors: len(tensors) > 0)
-    monkeypatch.setattr(bridge, "backend", lambda name: Backend(name, on_torch))
+    monkeypatch.setattr(torch_executor, "on_gpu", lambda tensors: len(tensors) > 0)
+    monkeypatch.setattr(torch_executor, "backend", lambda name: Backend(name, on_torch))
     monkeypatch.setattr(torch.cuda, "device", lambda _device: contextlib.nullcontext())
 
 
@@ -36,7 +36,7 @@ def test_views_of_inputs_are_written_where_other_inputs_are():
         return o.reshape(y, shape=x.shape), o.reshape(x, shape=x.shape)
 
     x, y = torch.arange(6.0), -torch.arange(6.0)
-    got = bridge.apply(crosswise, x, y, out=[x, y])
+    got = torch_executor.apply(crosswise, x, y, out=[x, y])
     assert [value.tolist() for value in got] == [(-torch.arange(6.0)).tolist(), torch.arange(6.0).tolist()]
 
 

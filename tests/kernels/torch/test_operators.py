@@ -7,9 +7,9 @@ import pytest
 import repops
 import repops.torch as rt
 import torch
-from repops.calls import random_call
 from repops.host import cpu
 from repops.opset import OPS, Dtype, lookup
+from repops.random_calls import random_call
 from repops.tensors import canonical
 from repops.torch.autograd import RULES
 from repops.torch_arrays import TORCH_DTYPE, from_numpy, to_numpy

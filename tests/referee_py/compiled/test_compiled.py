@@ -9,7 +9,8 @@ from repops.tensors import NUMPY_DTYPE
 
 from referee_py.commit.tensor import Array
 from referee_py.compiled import Compiled
-from referee_py.program import Kind, Operand, SlotSource
+from referee_py.program import Kind, Operand, Program, SlotSource, TensorDescriptor
+from tests.referee_py.program.tiny import Writer, slot
 
 from .equality import check
 from .random_bf16 import RandomBf16
@@ -70,6 +71,35 @@ def test_a_product_reads_what_is_widened_for_it_before_the_cast() -> None:
     (product,) = (task for task in compiled.tasks if task.name == "bmm")
     specs = [compiled._graph.specs[view.base][0] for view in product.reads]
     assert specs == [BF16, BF16]
+
+
+class _Vectors(RandomProgram):
+    """Products of vectors with matrices that lie the other way round, alone and in a batch; sums of 600 terms."""
+
+    def _grow(self) -> None:
+        step = self.made("cast", (Operand(Kind.STEP), self.pool[0][1]), dtype=F32)
+        for head in ((), (2,)):
+            shape, turn = (*head, 3, 600), (*range(len(head)), len(head) + 1, len(head))
+            counted = self.made("cast", self.made("arange", n=int(np.prod(shape))), dtype=F32)
+            angles = self.made("mul", self.made("reshape", counted, shape=shape), step)
+            matrix = self.made("sin", angles)
+            row = self.made("exp", self.made("slice", matrix, dim=len(head), start=1, stop=2, step=1))
+            name = "bmm" if head else "mm"
+            turned = self.made("permute", matrix, dims=turn)
+            column = self.made("permute", row, dims=turn)
+            self.made(name, row, turned)
+            self.made(name, self.made("permute", turned, dims=turn), column)
+            self.made(name, turned, self.made("slice", matrix, dim=len(head) + 1, start=0, stop=1, step=1))
+
+
+def test_a_vector_is_multiplied_by_a_matrix_as_it_lies() -> None:
+    """Promise: no copy of a head is made in each step because its weights lie the other way round."""
+    for seed in range(3):
+        _check(seed, 1, _Vectors)
+    made = _Vectors(0, 1)
+    compiled = Compiled(made.program, made.constants)
+    products = [task for task in compiled.tasks if task.name in ("mm", "bmm")]
+    assert any(not view.is_contiguous() for task in products for view in task.reads)
 
 
 class _SavedForLater(RandomProgram):
@@ -155,3 +185,27 @@ def test_how_many_casts_are_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     made = _Trained(7, 1)
     compiled = check(made.program, made.constants, made.initial, 7)
     assert compiled._graph.slots == compiled._graph.own_slots + 1
+
+
+def test_a_plain_step_computes_what_nothing_reads() -> None:
+    """A committed step does, so a client could make slow what is in no measurement of a run."""
+    op = Writer([], [initial := np.ones((4, 4), np.float32)])
+    op("sin", op("exp", slot(0)))
+    new = op("add", slot(0), slot(0))
+    program = Program(tuple(op.nodes), (SlotSource(new.index, 0),), (), (TensorDescriptor.of(initial),))
+    compiled = Compiled(program, [])
+    names = " ".join(task.name for task in compiled._schedule.tasks)
+    assert all(name in names for name in ("sin", "exp", "add"))
+    check(program, [], [initial], 0)
+
+
+def test_a_plain_step_computes_nodes_that_are_alike_as_often_as_a_committed_one() -> None:
+    """A kernel that computed them once would say too little of what a dispute takes."""
+    op = Writer([], [initial := np.ones((4, 4), np.float32)])
+    new = slot(0)
+    for _ in range(10):
+        new = op("add", new, op("sin", slot(0)))
+    program = Program(tuple(op.nodes), (SlotSource(new.index, 0),), (), (TensorDescriptor.of(initial),))
+    names = " ".join(task.name for task in Compiled(program, [])._schedule.tasks)
+    assert names.split().count("sin") == 10
+    check(program, [], [initial], 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from repops import reference
-from repops.calls import random_call
 from repops.opset import OPS
+from repops.random_calls import random_call
 
 from referee_py.element import evaluate, rule_of, states
 

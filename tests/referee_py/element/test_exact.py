@@ -11,8 +11,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 from repops import reference
-from repops.calls import random_call
 from repops.opset import F32, OPS, Arithmetic
+from repops.random_calls import random_call
 
 from referee_py.element import Case, Read, evaluate, exact_sum, rule_of, scalar, states
 from referee_py.element.positions import digits

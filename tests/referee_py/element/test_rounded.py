@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from repops.calls import random_call
 from repops.opset import BF16, F32, OPS
+from repops.random_calls import random_call
 
 from referee_py.element import Case, Entry, evaluate, exact_sum, rule_of, scalar
 from referee_py.element.positions import digits

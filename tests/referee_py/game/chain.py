@@ -154,6 +154,10 @@ class Chain:
         answers = sorted(self._http.post("/", json=body).json(), key=lambda answer: answer["id"])
         return [answer.get("result", answer.get("error")) for answer in answers]
 
+    def request(self, method: str, given: list[Any]) -> Any:
+        """Return one result, or the JSON-RPC error object."""
+        return self.batch([(method, given)])[0]
+
     def fund(self, accounts: Sequence[str]) -> None:
         self.batch([("anvil_setBalance", [account, hex(10**24)]) for account in accounts])
 

@@ -101,6 +101,9 @@ class History:
     def join(self, person: str) -> None:
         self.model.join(1, person, STAKE, self.now)
 
+    def resign(self, person: str) -> None:
+        self.model.resign(1, person, self.now)
+
     def commit(self, person: str, name: str) -> None:
         self.model.commit(1, _hashed(person, name), person, self.now)
         self.chosen[person] = name

@@ -200,6 +200,7 @@ class Game:
             name = rng.choice(
                 (
                     "join",
+                    "resign",
                     "commit",
                     "reveal",
                     "commit_challenge",
@@ -228,7 +229,9 @@ class Game:
                 free = len(trainers) < self.terms.slots
                 joining = [("join", p) for p in parties if free and p.address not in trainers]
                 owing = [p for p in parties if p.address in trainers]
-                return joining + [("commit", p) for p in owing if not any(trainers[p.address].commitment)]
+                owing = [p for p in owing if not any(trainers[p.address].commitment)]
+                resigning = [("resign", p) for p in owing if self.rng.random() < 0.1]
+                return joining + resigning + [("commit", p) for p in owing]
             case JobPhase.REVEAL:
                 committed = [
                     p for p in parties if p.address in trainers and any(trainers[p.address].commitment)
@@ -295,6 +298,9 @@ class Game:
         return self._job_call(
             "join", sender, (self.job_id,), partial(self.model.join, self.job_id), stake=stake
         )
+
+    def _resign(self, _: Person, sender: str) -> Action:
+        return self._job_call("resign", sender, (self.job_id,), partial(self.model.resign, self.job_id))
 
     def _commit(self, party: Person, sender: str) -> Action:
         arguments = (self.job_id, self._commitment(party, party.logs))

@@ -198,6 +198,7 @@ def test_refusals_are_the_contracts_custom_errors_by_name() -> None:
     errors = {name for source in sources for name in re.findall(r"^ +error (\w+)\(", source, re.MULTILINE)}
     named = (kind for kind in vars(refusals).values() if isinstance(kind, type) and kind is not Refusal)
     names = {kind.__name__ for kind in named if issubclass(kind, Refusal)}
-    # The model has no endpoints, and only its Court reports results. The error of signatures is OpenZeppelin's.
-    assert errors - names == {"UriTooLong", "NotCourt"}
+    # The model has no endpoints, only its Court reports results, and only its hearings release what they hold.
+    # The error of signatures is OpenZeppelin's.
+    assert errors - names == {"UriTooLong", "NotCourt", "NotHeld"}
     assert names - errors == {"ECDSAInvalidSignature"}

@@ -83,9 +83,25 @@ def test_suggested_strides_are_possible(steps: int) -> None:
     assert len(strides) == 8 or -(-steps // strides[0]) <= 64
 
 
+@settings(deadline=None)
+@given(st.integers(2, (1 << 64) - 1), st.integers(1, 1 << 20))
+def test_suggested_strides_leave_more_than_one_checkpoint(steps: int, apart: int) -> None:
+    """A run of one interval has nothing to sample, and a tree of one leaf decides nothing."""
+    strides = suggest_strides(steps, apart)
+    check_strides(strides)
+    assert strides[0] < steps
+
+
 @pytest.mark.parametrize(
     ("steps", "apart", "strides"),
-    [(100, 1, (8, 1)), (5000, 100, (512, 64, 8, 1)), (12, 512, (64, 8, 1)), (1, 512, (1,))],
+    [
+        (100, 1, (8, 1)),
+        (5000, 100, (512, 64, 8, 1)),
+        (100, 512, (64, 8, 1)),
+        (12, 512, (8, 1)),
+        (8, 512, (1,)),
+        (1, 512, (1,)),
+    ],
 )
 def test_checkpoints_are_far_enough_apart(steps: int, apart: int, strides: tuple[int, ...]) -> None:
     assert suggest_strides(steps, apart)[: len(strides)] == strides

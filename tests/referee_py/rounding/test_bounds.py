@@ -10,8 +10,8 @@ import gmpy2
 import numpy as np
 import pytest
 from repops import reference
-from repops.calls import Call, random_call
 from repops.opset import OPS, Arithmetic
+from repops.random_calls import Call, random_call
 
 from referee_py.errors import InvalidInput
 from referee_py.rounding import Bounds, Rounding, arithmetic, evaluate, truth

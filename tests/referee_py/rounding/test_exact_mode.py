@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from repops import reference
-from repops.calls import random_call
 from repops.opset import BF16, F32, Dtype
+from repops.random_calls import random_call
 from repops.tensors import NUMPY_DTYPE, canonical
 
 from referee_py.program.modes import BF16_BITS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from repops.calls import Call, random_call
 from repops.opset import BF16, lookup
+from repops.random_calls import Call, random_call
 from repops.tensors import specs_of
 
 OPERATORS = (

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from repops.calls import random_call
 from repops.opset import OPS
+from repops.random_calls import random_call
 
 from referee_py.rounding import Bounds, Rounding
 from referee_py.trial import apply, open_trial

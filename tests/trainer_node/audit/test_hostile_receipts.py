@@ -16,6 +16,7 @@ from eth_account.messages import encode_typed_data
 from referee_py.attestation import Verdict as PanelVerdict
 from referee_py.attestation import sign as sign_verdict
 from referee_py.errors import InvalidEncoding, InvalidInput
+from trainer_node.audit import envelope as dsse
 from trainer_node.audit import receipt_file
 from trainer_node.audit.receipt import DOMAIN, TYPES, Receipt
 from trainer_node.audit.receipt_file import MAX_BYTES, Signed
@@ -27,17 +28,17 @@ Change = Callable[[Any], object]
 
 def _file(statement: Any, envelope: Change = lambda _: None, account: Any = None) -> bytes:
     """Return a file of a statement, sealed by an account, with a change of the envelope at the end."""
-    payload = receipt_file._json(statement) if isinstance(statement, dict) else statement
+    payload = dsse.compact(statement) if isinstance(statement, dict) else statement
     account = account or Account.create()
-    sealed = account.unsafe_sign_hash(receipt_file._digest(payload))
-    sig = base64.b64encode(receipt_file._der(sealed.r, sealed.s)).decode()
+    sealed = account.unsafe_sign_hash(dsse.digest_of(payload))
+    sig = base64.b64encode(dsse.der(sealed.r, sealed.s)).decode()
     outer = {
         "payload": base64.b64encode(payload).decode(),
         "payloadType": "application/vnd.in-toto+json",
         "signatures": [{"keyid": account.address, "sig": sig}],
     }
     envelope(outer)
-    return receipt_file._json(outer) + b"\n"
+    return dsse.compact(outer) + b"\n"
 
 
 def _changed(path: str, value: object) -> Callable[[Signed], bytes]:
@@ -79,7 +80,7 @@ def _enveloped(change: Change) -> Callable[[Signed], bytes]:
     def changed(good: Signed) -> bytes:
         envelope = json.loads(good.to_bytes())
         change(envelope)
-        return receipt_file._json(envelope) + b"\n"
+        return dsse.compact(envelope) + b"\n"
 
     return changed
 
@@ -120,8 +121,8 @@ def _high(account: Any, receipt: Receipt) -> bytes:
 
 
 def _high_der(good: Signed) -> bytes:
-    r, s = receipt_file._numbers(good.envelope_signature)
-    return Signed(good.receipt, good.signature, receipt_file._der(r, _ORDER - s)).to_bytes()
+    r, s = dsse.numbers_of(good.envelope_signature)
+    return Signed(good.receipt, good.signature, dsse.der(r, _ORDER - s)).to_bytes()
 
 
 def _long_der(good: Signed) -> bytes:
@@ -188,7 +189,7 @@ HOSTILE: dict[str, tuple[Callable[[Signed], bytes], str]] = {
     "envelope: high s": (_high_der, "not canonical"),
     "envelope: long DER": (_long_der, "DER"),
     "envelope: zeros": (
-        lambda good: Signed(good.receipt, good.signature, receipt_file._der(0, 0)).to_bytes(),
+        lambda good: Signed(good.receipt, good.signature, dsse.der(0, 0)).to_bytes(),
         "signature",
     ),
     "envelope: another's": (

@@ -34,7 +34,7 @@ from trainer_node.chain import (
     connect,
     recorded,
 )
-from trainer_node.chain.codec.match import match_call
+from trainer_node.chain.codec.match import History, match_call
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.chain.outbox import Call
 from trainer_node.chain.retrace import retrace
@@ -307,7 +307,7 @@ def test_walk_is_read_back(town: Town) -> None:
     one = town.people[1]
     town.play(job_id, one, [Reveal(0, tuple(RUN.leaves))])
     snapshot = town.client.snapshot()
-    assert snapshot.history(match_id).log.children == [tuple(RUN.leaves), None]
+    assert History.of(snapshot.events(match_id)).log.children == [tuple(RUN.leaves), None]
     assert town.match(job_id).state.posted == 1
 
     path, lied = tuple(RUN.path(2)), tuple(LIED_RUN.path(2))
@@ -323,7 +323,7 @@ def test_walk_is_read_back(town: Town) -> None:
         2,
         h(2),
     )
-    history = town.client.snapshot().history(match_id)
+    history = History.of(town.client.snapshot().events(match_id))
     assert history.log.children == [None, None]
     assert history.log.records == {a.hash(): a}
 
@@ -341,7 +341,7 @@ def test_timeout_and_its_history(town: Town) -> None:
     town.play(job_id, town.people[1], [Timeout()])
     state = town.match(job_id).state
     assert (state.phase, state.losers, state.reason) == (Phase.DONE, 0b10, Reason.TIMEOUT)
-    history = town.client.snapshot().history(match_id)
+    history = History.of(town.client.snapshot().events(match_id))
     assert (history.losers, history.reason) == (0b10, Reason.TIMEOUT)
     assert town.client.snapshot().job(job_id).claims[1].lost
 
@@ -383,4 +383,4 @@ def test_dispute_is_shown(town: Town) -> None:
         console.print(render(snapshot, snapshot.job(job_id), match))
     text = capture.get()
     assert "run tree of steps 1 to 4, a checkpoint every 1" in text
-    assert "side 0 reveals 4 nodes 2 levels up" in text
+    assert "side A reveals 4 nodes 2 levels up" in text

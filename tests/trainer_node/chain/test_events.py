@@ -1,4 +1,4 @@
-"""Ranges of events that are too large, for the endpoint or for us, are read in halves."""
+"""Ranges of events that are too large, for the endpoint or for us, are read in halves; what is no log is an error."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from trainer_node.chain import ChainClient, Contracts
-from trainer_node.chain.events import Event, Query, read_events
+from trainer_node.chain.events import Event, Query, packed, read_events, unpacked
 from trainer_node.chain.log_range import LogRange
-from trainer_node.errors import RpcRefused, RpcTooLong, RpcUnavailable
+from trainer_node.errors import RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable
 
 from .endpoint import ADDRESS, Endpoint, result
 
@@ -209,3 +209,59 @@ def test_an_endpoint_with_a_limit_is_seldom_asked_for_more() -> None:
             span.worked("x", length)
     assert span.length("x") in range(5, 20)
     assert refused < 30
+
+
+NONSENSE: dict[str, dict[str, object]] = {
+    "a topic of 33 bytes": {"topics": ["0x" + MATCH.to_bytes(32, "big").hex() + "00"]},
+    "a topic that is a number": {"topics": [5]},
+    "no topics": {"topics": None},
+    "data that are no digits": {"data": "0x5g"},
+    "data with a space": {"data": "0x" + "00" * 31 + " 05"},
+    "half a byte": {"data": "0x5"},
+    "no block": {"blockNumber": None},
+    "a block that is no number": {"blockNumber": "five"},
+    "a place before the first": {"logIndex": "-0x1"},
+    "no hash": {"transactionHash": None},
+    "a short hash": {"blockHash": "0x11"},
+    "another contract": {"address": "0x" + "22" * 20},
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+def test_a_log_that_makes_no_sense_is_an_error_of_ours(endpoint: Endpoint, case: str) -> None:
+    logs = Logs(endpoint.client(), taken)
+
+    def answer(request: dict) -> tuple[int, bytes]:
+        found = [logs._log(request["params"][0], 0, 12) | NONSENSE[case]]
+        if "33" in case:
+            found[0]["topics"] = [request["params"][0]["topics"][0][0], *found[0]["topics"]]
+        return 200, result(request, found)
+
+    endpoint.answer = answer
+    with pytest.raises(RpcCorrupt):
+        logs.read()
+
+
+@pytest.mark.parametrize("answer", [None, {}, "0x", [None], ["0x"]])
+def test_what_is_no_list_of_logs_is_an_error_of_ours(endpoint: Endpoint, answer: object) -> None:
+    logs = Logs(endpoint.client(), taken)
+    endpoint.answer = lambda request: (200, result(request, answer))
+    with pytest.raises(RpcCorrupt):
+        logs.read()
+
+
+def test_an_error_that_names_a_revert_is_a_refusal(endpoint: Endpoint) -> None:
+    """No contract runs for logs, so it is not the contract's answer."""
+    logs = Logs(endpoint.client(), taken)
+    endpoint.answer = lambda request: (200, error(request, 3, "execution reverted"))
+    with pytest.raises(RpcRefused):
+        logs.read()
+
+
+def test_a_log_that_was_kept_is_the_same_log(endpoint: Endpoint) -> None:
+    logs = Logs(endpoint.client(), taken)
+    endpoint.answer = logs.answer
+    for event in logs.read():
+        again = unpacked(logs.query.contract, packed(event))
+        assert again == event
+        assert again.raw == event.raw

@@ -153,7 +153,7 @@ def test_an_endpoint_that_executes_no_code_of_ours_says_nothing_about_the_chain(
     assert bad(liar.url) == {"opcodes": State.WARN}
     del liar.lies["eth_call"]
     liar.lies["eth_estimateGas"] = lambda _: {"result": None, **refused}
-    assert bad(liar.url) == {"transaction gas": State.WARN}
+    assert bad(liar.url) == {"transaction gas": State.WARN, "gas schedule": State.WARN}
 
 
 # ---------------------------------------------------------------------- refusals

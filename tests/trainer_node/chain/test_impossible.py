@@ -23,10 +23,10 @@ from referee_py.trial.calldata import position_hash as trial_position_hash
 from referee_py.walk.dispute import TrialTerms, dispute_hash
 from referee_py.walk.reason import Reason
 from trainer_node.chain.abi import load_artifact
-from trainer_node.chain.client import Snapshot
 from trainer_node.chain.codec.hearing import HearingInfo
-from trainer_node.chain.codec.match import MatchInfo
+from trainer_node.chain.codec.match import History, MatchInfo
 from trainer_node.chain.codec.trial import TrialInfo
+from trainer_node.chain.snapshot import Snapshot
 from trainer_node.errors import RpcCorrupt
 
 from .endpoint import ADDRESS, Endpoint, result
@@ -264,10 +264,10 @@ def test_a_match_and_its_hearing_stand_as_views_alone_show_them(liar: Liar) -> N
 
 def test_a_decision_for_no_reason_is_refused(liar: Liar) -> None:
     liar.events = [("Decided", {"losers": 1, "reason": max(Reason)})]
-    assert liar.snapshot().history(MATCH).reason is max(Reason)
+    assert History.of(liar.snapshot().events(MATCH)).reason is max(Reason)
     liar.events = [("Decided", {"losers": 1, "reason": max(Reason) + 1})]
     with pytest.raises(RpcCorrupt, match="Reason"):
-        liar.snapshot().history(MATCH)
+        History.of(liar.snapshot().events(MATCH))
 
 
 def test_who_has_not_voted_cannot_be_slashed(liar: Liar) -> None:

@@ -41,6 +41,32 @@ def test_broken_answers(case: str, endpoint: Endpoint, client: ChainClient) -> N
 
 
 @pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"", "the answer is empty"),
+        (b"<html><head><style>p {}</style></head><h1>It works!</h1>", "not JSON, but 'It works!'"),
+        (b"go away\x1b[2J" * 99, "not JSON, but 'go away [2Jgo away"),
+    ],
+)
+def test_what_is_no_endpoint_is_quoted_with_a_remedy(
+    body: bytes, told: str, endpoint: Endpoint, client: ChainClient
+) -> None:
+    endpoint.answer = lambda _: (200, body)
+    with pytest.raises(RpcCorrupt) as caught:
+        client.snapshot()
+    assert told in str(caught.value)
+    assert len(str(caught.value)) < 200
+    assert caught.value.advice.startswith("correct the address in rpc_url")
+
+
+def test_a_remedy_is_told_once(endpoint: Endpoint, client: ChainClient) -> None:
+    endpoint.answer = lambda _: (302, b"")
+    with pytest.raises(RpcUnavailable, match="name the right address in rpc_url") as caught:
+        client.snapshot()
+    assert caught.value.advice == ""
+
+
+@pytest.mark.parametrize(
     "value",
     [
         None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -21,7 +22,9 @@ from repops.opset import F32
 from assay_capture.commands import COMMANDS as CAPTURE
 from assay_explorer.commands import COMMANDS as EXPLORER
 from assay_lab.commands import COMMANDS as LAB
+from assay_serve.commands import COMMANDS as SERVE
 from referee_py.errors import InvalidInput
+from referee_py.gas_schedule import OSAKA
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.modes.table import mode_of
 from referee_py.program.terms import Terms
@@ -30,7 +33,7 @@ from trainer_node.chain.abi import load_artifact
 from trainer_node.cli import main
 from trainer_node.cli.app import COMMANDS, application
 from trainer_node.cli.common import ether, gas_price, show_ether
-from trainer_node.errors import ConfigError
+from trainer_node.errors import ConfigError, RpcUnavailable
 from trainer_node.local.bundle import Bundle
 from trainer_node.observe.build import DISTRIBUTION
 from trainer_node.operate.deploy_defaults import PRICE_FACTOR
@@ -117,7 +120,7 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
     code, output, errors = assay("deploy", "--min-period", "2", "--commit-age", "1")
     assert (code, "Referee" in output, "4 times what the chain asks now" in output) == (0, True, True), errors
     listed = output.split("--releases ")[1].split()[0]
-    least = least_stake(PRICE_FACTOR * 2 * 10**9)  # anvil asks 2 gwei
+    least = least_stake(PRICE_FACTOR * 2 * 10**9, OSAKA)  # anvil asks 2 gwei
     code, _, errors = assay("deploy")
     assert (code, "--force" in errors) == (2, True)
     code, _, errors = assay("deploy", "--force", "--releases", listed)
@@ -334,7 +337,7 @@ def test_every_command_of_the_table_is_there() -> None:
     """The short help in the table is that of each command."""
     group = typer.main.get_group(application([], complete=True))
     names = typer.main.get_group(application([]))
-    table = {**COMMANDS, **CAPTURE, **EXPLORER, **LAB}
+    table = {**COMMANDS, **CAPTURE, **EXPLORER, **LAB, **SERVE}
     alone = [path for path in table if " " not in path]
     assert list(names.commands) == alone
     assert set(group.commands) == set(alone)
@@ -366,3 +369,31 @@ def test_the_version_loads_no_library_of_the_chain() -> None:
         ).stdout.split()
     )
     assert not loaded & {"web3", "numpy", "repops", "pydantic"}
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            RpcUnavailable("RPC http://x: no answer"),
+            "no answer; name an endpoint that serves in rpc_url, or try",
+        ),
+        (RpcUnavailable("wrong; see rpc_url"), "wrong; see rpc_url"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "left on device; make room, or name a place on another",
+        ),
+        (OSError(errno.EACCES, "Permission denied"), "PermissionError: [Errno 13] Permission denied"),
+    ],
+)
+def test_an_error_ends_in_what_to_do(
+    error: Exception, words: str, assay: Assay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("trainer_node.cli.app.application", fails)
+    code, output, errors = assay("job", "list")
+    assert (code, output, errors.count("\n")) == (2, "", 1)
+    assert words in errors
+    assert not errors.rstrip().endswith(";")

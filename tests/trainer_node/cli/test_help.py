@@ -26,7 +26,7 @@ LIGHT = {
 """Packages of others that a command may load to show its flags: what writes to the terminal, and what that takes by
 itself if it is installed."""
 OF_PYDANTIC = {"annotated_types", "pydantic_core", "typing_extensions", "typing_inspection"}
-OURS = {"assay_capture", "assay_explorer", "assay_lab", "referee_py", "trainer_node"}
+OURS = {"assay_capture", "assay_explorer", "assay_lab", "assay_serve", "referee_py", "trainer_node"}
 
 LOADED = """
 import json, sys

@@ -194,7 +194,7 @@ def test_a_job_that_seemed_too_slow_is_measured_again(tmp_path: Path, database: 
     class Busy(Held):
         def execute(self, *operator: Any) -> Any:
             if not self.go.is_set():
-                time.sleep(0.1)
+                time.sleep(0.03)
             return repops.backend("cpu").execute(*operator)
 
     backend, clock = Busy(), Hand()

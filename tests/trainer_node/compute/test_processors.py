@@ -197,9 +197,9 @@ def test_a_step_looks_once_at_each_that_waits_and_wakes_the_one_that_is_due(desk
 
     class Counted(Share):
         @property
-        def rank(self) -> tuple[int, float]:
+        def rank(self) -> tuple[int, float, int]:
             asked[0] += 1
-            return 1, self.had_s
+            return 1, self.had_s, 0
 
     def work() -> None:
         with desk.processors.share(Counted()) as pass_on:
@@ -218,3 +218,56 @@ def test_a_step_looks_once_at_each_that_waits_and_wakes_the_one_that_is_due(desk
     stop.set()
     desk.end()
     assert asked[0] <= 3 * (waiting + 1) * (steps[0] + waiting + 1)
+
+
+def test_a_step_that_lasts_lets_others_go_first_in_its_midst(desk: Desk) -> None:
+    """The attack: data with which one step takes an hour, and whoever comes meanwhile waits for its end."""
+
+    def slow() -> None:
+        with desk.processors.share() as held:
+            for part in range(6):
+                desk.clock.on(1.0)
+                desk.done.append("s")
+                if part == 2:
+                    desk.arrive(("a", 2), ("b", 1))
+                assert not held.in_step()
+
+    desk.threads.append(threading.Thread(target=slow))
+    desk.threads[-1].start()
+    assert desk.end() == "sss" + "aba" + "sss"
+
+
+def test_one_that_must_leave_has_the_processors_until_its_step_is_done(desk: Desk) -> None:
+    mine, told = Share(), list[bool]()
+    with desk.processors.share(mine) as held:
+        desk.arrive(("a", 1))
+        mine.had_s = 5.0
+        desk.processors.leave(mine)
+        told.append(held.in_step())
+        assert desk.end() == "a", "it waited for its turn all the same"
+        assert desk.processors._holder is held.place
+        told.append(held())
+        assert desk.processors._holder is None
+    assert told == [True, True]
+
+
+def test_of_our_stakes_the_one_that_is_due_first_goes_first() -> None:
+    """The attack: a job with a long training period turns out slow, and all that came after it are not done in time."""
+    slow, short, needed = (Share(ours=True, due=due, came=came) for came, due in enumerate((9e9, 600.0, 0.0)))
+    stranger, again = Share(), Share(ours=True, due=600.0, came=7)
+    assert sorted((stranger, slow, again, short, needed), key=lambda one: one.rank) == [
+        needed,
+        short,
+        again,
+        slow,
+        stranger,
+    ]
+
+
+def test_one_that_takes_longer_than_was_promised_goes_behind_those_that_do_not() -> None:
+    slow, usual = Share(ours=True, due=600.0, promised_s=60.0), Share(ours=True, due=9e9, promised_s=60.0)
+    assert slow.rank < usual.rank
+    slow.had_s = 61.0
+    assert usual.rank < slow.rank < Share().rank
+    slow.due = 0.0
+    assert slow.rank < usual.rank, "what a dispute waits for is needed at once"

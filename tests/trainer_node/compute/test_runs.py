@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from referee_py.pauses import asked
 from referee_py.program.terms import Terms
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
-from trainer_node.compute import runs
+from trainer_node.compute import breaks, runs
 from trainer_node.compute.job_runner import JobRunner
 from trainer_node.compute.outcomes import RETRY_S
 from trainer_node.compute.processors import Share
@@ -138,6 +139,85 @@ def test_where_all_places_are_taken_the_one_that_has_had_most_leaves_and_goes_on
     assert until(lambda: desk.runs.place_s == 0)
 
 
+def test_a_step_that_lasts_lets_a_new_run_go_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack: one step of a stranger's data takes an hour."""
+    monkeypatch.setattr(breaks, "BREAK_S", 0.0)
+    parts, short = 0, list[Future[str]]()
+
+    def act(_: Callable[[], bool]) -> str:
+        nonlocal parts
+        operator_ends = asked()
+        assert operator_ends is not None
+        operator_ends()
+        short.append(desk.begin("b", 3))
+        until(lambda: desk.runs._processors.wanted)
+        desk.go.set()
+        for _part in range(HOUR):
+            desk.clock.on(1.0)
+            operator_ends()
+            parts += 1
+            if short[0].done():
+                break
+        return "slow"
+
+    assert desk.runs.submit(Share(), act).result(60) == "slow"
+    assert parts <= 5
+    assert desk.done == ["b"] * 3
+
+
+def test_a_step_that_lasts_is_ended_where_the_run_must_leave_or_stop(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaks, "BREAK_S", 0.0)
+    share, parts = Share(), 0
+
+    def act(_: Callable[[], bool]) -> str:
+        nonlocal parts
+        operator_ends = asked()
+        assert operator_ends is not None
+        desk.go.set()
+        while True:
+            desk.clock.on(1.0)
+            operator_ends()
+            parts += 1
+            if parts == 10:
+                desk.runs.drop(share)
+
+    run = desk.runs.submit(share, act)
+    with pytest.raises(Interrupted, match="in one step"):
+        run.result(60)
+    assert 10 < parts <= SLICE_S + 1, "a step that is over sooner is ended, and its state is kept"
+
+
+def test_a_step_of_the_usual_length_is_not_ended(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or of many runs with long steps none would ever reach its next checkpoint."""
+    monkeypatch.setattr(breaks, "BREAK_S", 0.0)
+    step_s, steps, kept = 3 * SLICE_S, 4, dict[int, int]()
+
+    def begin(number: int) -> Future[None]:
+        kept[number] = 0
+
+        def act(pass_on: Callable[[], bool]) -> None:
+            operator_ends = asked()
+            assert operator_ends is not None
+            assert desk.go.wait(60)
+            while kept[number] < steps:
+                for _operator in range(8):
+                    desk.clock.on(step_s / 8)
+                    operator_ends()
+                kept[number] += 1
+                if pass_on() and kept[number] < steps:
+                    raise Interrupted("asked to leave")
+
+        return desk.runs.submit(Share(), act, usual_s=step_s)
+
+    begun = [begin(number) for number in range(2 * PLACES)]
+    desk.go.set()
+    wait(begun, 60)
+    assert set(kept.values()) == {steps}
+    assert desk.clock() == pytest.approx(len(begun) * steps * step_s), "no step was computed twice"
+
+
 def test_of_new_runs_that_wait_for_a_place_the_shortest_is_first(desk: Desk) -> None:
     for n in range(PLACES):
         desk.begin(f"first {n}", 1)
@@ -173,6 +253,7 @@ def test_each_run_leaves_in_turn_for_who_waits_for_memory(desk: Desk) -> None:
     until(lambda: desk.begun)
     begun.append(desk.begin("large", int(3 * SLICE_S)))
     until(lambda: desk.runs._processors.wanted)
+    desk.on_step = lambda _: until(lambda: desk.at_rest() or len(desk.runs._placed) < 2)
     desk.go.set()
     wait(begun, 60)
     assert desk.begun.count("large") == 3

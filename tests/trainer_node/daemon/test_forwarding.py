@@ -12,7 +12,8 @@ from eth_utils.address import to_checksum_address
 from trainer_node.chain import Call, TransactionManager, connect
 from trainer_node.daemon.forwarding import AGAIN_S, TRANSFER_GAS, WORTH, Forwarder
 from trainer_node.daemon.helping import GasBudget
-from trainer_node.daemon.loop import Sender, _forwarder
+from trainer_node.daemon.job_turns import Sender
+from trainer_node.daemon.loop import _forwarder
 from trainer_node.errors import ConfigError
 from trainer_node.settings.settings import load_settings
 from trainer_node.stake.gas_patience import Market
@@ -75,7 +76,7 @@ def test_an_account_does_not_pay_itself() -> None:
 def test_the_chain_pays_it_and_reserves_stay(anvil: Any) -> None:
     web3, account = connect(anvil.url, anvil.chain_id), Account.from_key(anvil.keys[0])
     manager = TransactionManager(web3, account, Database(None), chain_id=anvil.chain_id, poll_s=0.01)
-    reserve = Reserve(lambda: 1, lambda: False)
+    reserve = Reserve(lambda: 1, list)
     reserve.staking(7, 40 * ETHER)
     sender = Sender(manager, reserve, GasBudget(Database(None), 0))
     forwarder = Forwarder(COLD, 10 * ETHER, 0, lambda base_fee: Market(base_fee, 0))

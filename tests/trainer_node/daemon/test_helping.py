@@ -10,7 +10,7 @@ import structlog.testing
 from trainer_node.chain import Call
 from trainer_node.daemon.due import Due
 from trainer_node.daemon.helping import GasBudget, max_gas_loss
-from trainer_node.daemon.loop import Sender
+from trainer_node.daemon.job_turns import Sender
 from trainer_node.errors import Reverted
 from trainer_node.settings.extent import Mode
 from trainer_node.settings.settings import load_settings
@@ -47,7 +47,7 @@ class Account:
 def helping(limit: int | None, database: Database | None = None) -> tuple[Account, Sender]:
     account: Any = Account()
     budget = GasBudget(database or Database(None), limit)
-    return account, Sender(account, Reserve(lambda: 1, lambda: False), budget)
+    return account, Sender(account, Reserve(lambda: 1, list), budget)
 
 
 def due(action: str, **how: Any) -> Due:

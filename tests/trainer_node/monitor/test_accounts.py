@@ -45,6 +45,33 @@ def test_a_contract_that_holds_less_than_it_owes_is_critical(world: World) -> No
     assert f"Jobs holds {owed - 1} wei" in next(iter(found))
 
 
+@pytest.mark.parametrize("name", ["DataAvailability", "Panel", "VerifierRegistry"])
+def test_deposits_and_bonds_are_owed_too(start_anvil: Callable[..., Any], name: str) -> None:
+    """An empty contract shows how much is counted: something, and no more than there was."""
+    for seed in range(8):
+        if found := found_empty(World.on(start_anvil(*ANVIL_OPTIONS), seed, 8), name):
+            break
+    assert found is not None, "other seeds"
+    text, had = found
+    assert text.startswith(f"{name} holds 0 wei and owes ")
+    assert int(text.split()[6]) <= had
+
+
+def found_empty(world: World, name: str) -> tuple[str, int] | None:
+    """Return what is said of a contract without its ether, and how much that was; None if it owes nothing for long."""
+    address = world.client.deployment.addresses[name]
+    for _ in range(40):
+        if had := balance(world.client.snapshot(), address):
+            world.client.web3.provider.make_request("anvil_setBalance", [address, "0x0"])  # type: ignore[arg-type]
+            found = of_kind(world, Kind.INSOLVENT, Named(), Rules(0, 0))
+            world.client.web3.provider.make_request("anvil_setBalance", [address, hex(had)])  # type: ignore[arg-type]
+            if found:
+                (text,) = found
+                return text, had
+        world.play(1)
+    return None
+
+
 def test_a_named_account_is_poor_below_what_it_should_have(world: World) -> None:
     snapshot = world.client.snapshot()
     address = snapshot.job(1).client

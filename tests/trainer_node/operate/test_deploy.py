@@ -11,10 +11,11 @@ from repops.opset import OPS
 from referee_py.errors import AssayError
 from referee_py.program.modes import EXACT, REPOPS_F32, TC16
 from referee_py.rounding import Rounding
+from tests.support.small_disk import small_disk
 from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionManager, connect
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.contracts import NAMES, TABLES, error_decoder
-from trainer_node.errors import ConfigError, DeployError, WrongChain
+from trainer_node.errors import ConfigError, DeployError, InsufficientFunds, WrongChain
 from trainer_node.operate.deploy import Parameters, deploy
 from trainer_node.operate.deploy_defaults import NOBODY
 from trainer_node.storage.database import Database
@@ -95,6 +96,27 @@ def test_a_live_deployment_is_not_overwritten(anvil, start_anvil, tmp_path: Path
     with pytest.raises(WrongChain, match="no code"):
         Contracts(web3, second).verify()
     deploy(web3, manager(fresh.url, fresh.keys[0]), path, PARAMETERS, chain_id=31337)
+
+
+def test_who_cannot_pay_for_all_pays_for_nothing(anvil, tmp_path: Path) -> None:
+    web3, poor = connect(anvil.url, 31337), "0x" + "42" * 32
+    sender = manager(anvil.url, poor)
+    web3.provider.make_request("anvil_setBalance", [sender.address, hex(10**16)])  # type: ignore[arg-type]
+    with pytest.raises(
+        InsufficientFunds, match=r"30 contracts take 5\d,.* has 0.01 ether; send it 0\.\d+ ether"
+    ):
+        deploy(web3, sender, tmp_path / "31337.json", PARAMETERS, chain_id=31337)
+    assert web3.eth.get_transaction_count(web3.to_checksum_address(sender.address)) == 0
+
+
+def test_nothing_is_paid_for_addresses_that_cannot_be_written(anvil, tmp_path: Path) -> None:
+    web3, sender = connect(anvil.url, 31337), manager(anvil.url, anvil.keys[0])
+    with (
+        small_disk(tmp_path / "disk", 1 << 20) as disk,
+        pytest.raises(DeployError, match=r"No space left on device; make room for 8,388,608 bytes, or name"),
+    ):
+        deploy(web3, sender, disk / "deployments" / "31337.json", PARAMETERS, chain_id=31337)
+    assert web3.eth.get_transaction_count(web3.to_checksum_address(sender.address)) == 0
 
 
 def test_deployment_file_is_checked(tmp_path: Path) -> None:

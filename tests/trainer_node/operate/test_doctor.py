@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eth_account import Account
@@ -57,6 +58,26 @@ def found(settings: Settings) -> dict[str, Finding]:
     return {finding.name: finding for finding in examine(settings)}
 
 
+@pytest.mark.parametrize(
+    ("given", "state", "words"),
+    [
+        ({"workers": 2, "threads": 1}, State.OK, "2 processes of 1 threads for 2 cores"),
+        ({"workers": 4, "threads": 1}, State.WARN, "4 processes of 1 threads for 2 cores"),
+        ({"workers": 2, "threads": 2}, State.WARN, "2 processes of 2 threads"),
+    ],
+)
+def test_workers_that_share_cores(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], state: State, words: str
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    (finding,) = doctor._workers(load_settings(**given))
+    assert finding.state is state
+    assert words in finding.text
+    assert f"with 1/{given['workers']} of limits.memory_bytes" in finding.text
+    assert ("lower workers" in finding.remedy) == (state is State.WARN)
+    assert not list(doctor._workers(load_settings()))
+
+
 def test_a_machine_that_is_ready(module_anvil, deployed: Path, tmp_path: Path) -> None:
     uri = f"http://127.0.0.1:{free_port()}"
     told = found(settings(module_anvil, deployed, tmp_path, port=int(uri.rsplit(":", 1)[1]), public_uri=uri))
@@ -66,7 +87,7 @@ def test_a_machine_that_is_ready(module_anvil, deployed: Path, tmp_path: Path) -
         (
             *("kernels", "device", "database", "key", "chain", "contracts", "ether", "public address"),
             *("opcodes", "code size", "transaction gas", "block gas", "base fee", "finality"),
-            *("block number", "block time"),
+            *("block number", "block time", "gas schedule"),
         ),
         State.OK,
     ), told
@@ -92,6 +113,7 @@ def test_what_the_chain_lacks(module_anvil, deployed: Path, tmp_path: Path) -> N
     assert (elsewhere["chain"].state, "contracts" in elsewhere) == (State.FAIL, False)
     nobody = found(settings(module_anvil, deployed, tmp_path, rpc_url=f"http://127.0.0.1:{free_port()}"))
     assert nobody["chain"].state is State.FAIL
+    assert nobody["chain"].remedy == "name an endpoint that serves in rpc_url, or try again later"
 
 
 def test_endpoints_that_are_silent_or_too_few_to_agree(module_anvil, deployed: Path, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from referee_py.errors import InvalidInput
-from trainer_node.daemon.keys import open_key
+from tests.support.small_disk import Filler, small_disk
+from trainer_node.daemon.keys import create_key, open_key
+from trainer_node.errors import KeystoreError
 from trainer_node.operate.quickstart import quickstart
 
 BIN = Path(sys.executable).parent
@@ -51,6 +53,19 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="not empty"):
         quickstart(tmp_path, "http://127.0.0.1:8545", 31337, answers=True)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_on_a_full_disk_nothing_is_left_that_would_be_in_the_way(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 1 << 16) as disk:
+        filler = Filler(disk)
+        filler.fill()
+        with pytest.raises(OSError, match="No space left on device"):
+            quickstart(disk / "node", "http://127.0.0.1:8545", 31337, answers=True)
+        with pytest.raises(KeystoreError, match="No space left on device; make room"):
+            create_key(disk / "key.json", "secret", work_factor=2)
+        assert [path.name for path in disk.iterdir()] == [filler.path.name]
+        filler.free()
+        assert quickstart(disk / "node", "http://127.0.0.1:8545", 31337, answers=True).addresses
 
 
 @pytest.mark.slow

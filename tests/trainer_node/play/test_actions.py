@@ -115,6 +115,19 @@ def test_a_trainer(situation: JobView, own: Result | None, willing: bool, acts: 
     assert trainer_actions(situation, ME, own, NOW, willing=willing) == acts
 
 
+@pytest.mark.parametrize("own", [None, RESULT])
+def test_a_trainer_that_cannot_be_in_time_gives_its_slot_back_unless_it_has_committed(
+    own: Result | None,
+) -> None:
+    def acts(situation: JobView) -> list[JobAction]:
+        return trainer_actions(situation, ME, own, NOW, willing=True, keeps=False)
+
+    assert acts(job(JobPhase.TRAINING, **slot())) == [JobAction.RESIGN]
+    assert acts(job(JobPhase.TRAINING, **slot(b"\x01" * 32))) == []
+    assert acts(job(JobPhase.REVEAL, **slot())) == []
+    assert acts(job(JobPhase.TRAINING)) == [JobAction.JOIN]
+
+
 DEAD = claimed(JobPhase.CHALLENGE, RIGHT, WRONG)
 DEAD = replace(DEAD, groups=(replace(DEAD.groups[0], spokesman=1, until=NOW + 1), DEAD.groups[1]))
 

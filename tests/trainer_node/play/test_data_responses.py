@@ -47,7 +47,7 @@ class Chain(Sent):
         return SimpleNamespace(
             now=NOW,
             block=block,
-            job=lambda _: None,
+            job=lambda _, **_told: None,
             pending=lambda *_: len(ledger.open),
             ledger=lambda _: ledger,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,13 +57,17 @@ def test_an_end_is_asked_for_once_a_minute_until_it_is_confirmed_and_then_not_ag
 @pytest.mark.parametrize("true", [False, True])
 def test_a_job_with_our_stake_stays_ours_until_its_end_is_confirmed(tmp_path: Any, true: bool) -> None:
     node = member(tmp_path)
-    node.reserve, held = Reserve(lambda: 1, lambda: False), list[bool]()
+    node.reserve, held = Reserve(lambda: 1, list), list[bool]()
     node.keeper.stake = lambda _, of: held.append(of)
     node.market = lambda _: Market(0, 0)
     node.duties.staked, node.duties.knows = lambda *_: None, lambda _: True
     forgotten = list[int]()
     runner: Any = SimpleNamespace(
-        works_at=lambda _: False, forget=forgotten.append, found=lambda _: [], known=lambda _: None
+        works_at=lambda _: False,
+        is_another=lambda _: False,
+        forget=forgotten.append,
+        found=lambda _: [],
+        known=lambda _: None,
     )
     role = Participant(node, runner, lambda *_: ([], None))
     mine = ClaimView(0, ME, 10**18, 0, False, False, False, "")
@@ -80,6 +85,26 @@ def test_a_job_with_our_stake_stays_ours_until_its_end_is_confirmed(tmp_path: An
     assert bool(forgotten) is true
     assert (node.reserve.kept(1) == kept) is not true
     assert held == [True, False] if true else [True]
+
+
+def test_a_stake_is_collected_though_the_end_is_not_confirmed(tmp_path: Any) -> None:
+    """Endpoints may disagree for ever; and a job that runs refuses to pay."""
+    node = member(tmp_path)
+    node.reserve = Reserve(lambda: 1, list)
+    node.keeper.stake, node.market = lambda *_: None, lambda _: Market(0, 0)
+    node.duties.staked, node.duties.knows = lambda *_: None, lambda _: True
+    runner: Any = SimpleNamespace(is_another=lambda _: False, forget=lambda _: None, known=lambda _: None)
+    role: Any = Participant(node, runner, lambda *_: ([], None))
+    asked = list[JobView]()
+    role._refund = lambda _, of, __: asked.append(of)
+    mine = ClaimView(0, ME, 10**18, 0, False, False, False, "")
+    groups = (Group(0, ROOT, b"", 0, 0, 0, 0, (0,)),)
+    runs = job(1, phase=JobPhase.CHALLENGE, challenge_end=10**6, claims=(mine,), groups=groups)
+    over = replace(runs, phase=JobPhase.ACCEPTED)
+    role.turns(Look(true=True), runs)
+    assert not asked
+    assert role.turns(Look(true=False), over)[0]
+    assert asked == [over]
 
 
 @pytest.mark.parametrize("state", [WatcherState.NONE, WatcherState.COLLECTED])

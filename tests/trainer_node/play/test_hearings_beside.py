@@ -1,4 +1,4 @@
-"""Computations of the hearing player beside the loop: no trial waits for the states of another."""
+"""Computations of the hearing player outside the loop: no trial waits for the states of another."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from referee_py.trial.rules import case_of
 from referee_py.trial.solver import Operator
 from tests.support.planned import moves_of
 from trainer_node.chain import HearingInfo
+from trainer_node.play.drafts import RoundPatience
 from trainer_node.play.hearings import MAX_KEPT, HearingPlayer
 
 from ..desk import REFEREE, until
@@ -193,4 +194,4 @@ def test_trials_that_wait_for_the_other_side_cost_their_tensors_once(tmp_path: P
 def impatient(room: Room) -> HearingPlayer:
     """Return a player that never waits for its computations."""
     old = room.hearing_player
-    return HearingPlayer(old._contracts, old._me, old._opponents, room.stop, patience_s=0.0)
+    return HearingPlayer(old._contracts, old._me, old._opponents, room.stop, RoundPatience(0.0))

@@ -11,7 +11,7 @@ from web3 import Web3
 
 from referee_py.availability import Piece, Place
 from referee_py.availability.prices import deposit_of
-from trainer_node.chain import Call, Contracts, Group, JobPhase, JobView
+from trainer_node.chain import Call, ClaimView, Contracts, Group, JobPhase, JobView
 from trainer_node.chain.codec.availability import Ledger, OpenRequest, request_call
 from trainer_node.play.late_requests import Closer
 
@@ -95,6 +95,16 @@ def test_a_request_of_our_own_comes_first(room: Room) -> None:
 def test_what_nobody_loses_by_is_left(room: Room, left: OpenRequest) -> None:
     room.chain.requests = [left]
     assert room.attend() == []
+
+
+def test_requests_for_a_root_that_we_claim_are_left_whatever_is_at_hand(room: Room) -> None:
+    """After a restart a refutation may be back before the run that we claim."""
+    room.chain.requests = [record(0, NOW - 1)]
+    mine = ClaimView(2, room.sent.address.upper().replace("X", "x"), 1, 1, False, False, False, "")
+    assert room.attend(replace(LIARS, claims=(mine,)), right=b"\3" * 32) == []
+    assert room.attend(replace(LIARS, claims=(replace(mine, owner=OTHER[:-1] + "c"),)), right=b"\3" * 32) == [
+        0
+    ]
 
 
 @pytest.mark.parametrize(

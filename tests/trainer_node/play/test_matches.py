@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import repops
@@ -13,17 +16,18 @@ from referee_py.commit import Tag, Tree
 from referee_py.game.rules import apply, opened
 from referee_py.game.state import MatchState, MatchTerms, Move, Phase
 from tests.support.planned import observe
-from trainer_node.chain import Group, MatchInfo, Seat
+from trainer_node.chain import Group, MatchInfo, Seat, Snapshot
 from trainer_node.errors import RpcCorrupt
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.network.opponents import Opponents
+from trainer_node.play.drafts import RoundPatience
 from trainer_node.play.matches import MatchPlayer
 from trainer_node.run.replay import Replay
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.store import Store
 
-from ..desk import TERMS, Remembered, tiny_package
+from ..desk import TERMS, Remembered, tiny_package, until
 from ..sent import CONTRACTS, moves_of_match
 
 ME, LIAR = (to_checksum_address("0x" + byte * 20) for byte in ("aa", "bb"))
@@ -44,12 +48,14 @@ class Table:
         self.match = MatchInfo(1, 1, ME, state, terms)
         self.sent: list[list[Move]] = []
         fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
-        self.player = MatchPlayer(CONTRACTS.referee, Opponents(fetcher, patience_s=60.0))
+        opponents = Opponents(fetcher, patience_s=60.0)
+        self.player = MatchPlayer(CONTRACTS.referee, opponents, threading.Event(), RoundPatience(60.0))
 
     def play(self, uris: list[str], now: int = POSTED + 1) -> list[str] | None:
         """Return the names of the moves that were sent; None if there were none."""
         group = Group(0, b"", b"", 1, 0, 0, 0, (0,))
-        dues = self.player.due(Seat(self.match, 0, True, group, group), self.replay, uris, now)
+        look = cast(Snapshot, SimpleNamespace(now=now))
+        dues = self.player.due(look, Seat(self.match, 0, True, group, group), self.replay, uris)
         found = [moves_of_match(due.call) for due in dues]
         self.sent += found
         return [move.function for move in found[-1]] if found else None
@@ -130,3 +136,61 @@ def test_the_panel_hears_expect_the_tensors_published(table: Table) -> None:
     assert table.play([]) is None
     assert all(map(table.store.has, tensors))
     assert table.play([], now=POSTED + 200) is None, "nobody owes a move: the panel ends it"
+
+
+def test_moves_are_computed_beside_the_loop_and_sent_once_they_are_there(table: Table) -> None:
+    """A move may take an interval of the run. Meanwhile the loop does what is due elsewhere."""
+    go, threads = threading.Event(), set[int]()
+    tree = table.replay.run_tree
+
+    def slow(level: int, start: int, end: int) -> Tree:
+        threads.add(threading.get_ident())
+        assert go.wait(60)
+        return tree(level, start, end)
+
+    table.replay.run_tree = slow  # type: ignore[method-assign]
+    table.player = impatient(table)
+    assert table.play([]) is None
+    assert table.play([]) is None, "it is still computed"
+    go.set()
+    assert until(lambda: table.play([])) == ["reveal"]
+    assert threading.get_ident() not in threads
+
+
+def test_a_match_that_goes_on_meanwhile_expect_the_moves_of_its_new_state(
+    table: Table, tmp_path: Path
+) -> None:
+    go = threading.Event()
+    tree = table.replay.run_tree
+
+    def slow(level: int, start: int, end: int) -> Tree:
+        assert go.wait(60)
+        return tree(level, start, end)
+
+    table.replay.run_tree = slow  # type: ignore[method-assign]
+    table.player = impatient(table)
+    assert table.play([]) is None
+    table.match = replace(table.match, state=replace(table.match.state, posted=0b01))
+    go.set()
+    until(lambda: not table.player._drafts.busy((1, 1, 0)))
+    assert table.play([]) is None, "our half is there, and the other side's is not"
+    other = Store(tmp_path / "other")
+    other.put_tree(table.lie)
+    with ArtifactServer(other) as server:
+        assert until(lambda: table.play([server.uri])) == ["descend", "refine"]
+
+
+def test_nothing_is_kept_of_a_match_that_is_over(table: Table) -> None:
+    table.player = impatient(table)
+    assert table.play([]) is None
+    table.player.forget(2)
+    table.player.forget(1, but=[1])
+    assert table.player._drafts.known() == [(1, 1, 0)]
+    table.player.forget(1)
+    assert table.player._drafts.known() == []
+
+
+def impatient(table: Table) -> MatchPlayer:
+    """Return a player that never waits for what it computes."""
+    old = table.player
+    return MatchPlayer(old._referee, old._opponents, threading.Event(), RoundPatience(0.0))

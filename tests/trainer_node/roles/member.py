@@ -53,7 +53,13 @@ def member(
         gas=SimpleNamespace(pays=pays),
         gauges=SimpleNamespace(job=lambda *_: None),
         reserve=SimpleNamespace(jobs=set, seen=lambda *_: None, kept=lambda _: 0),
-        duties=SimpleNamespace(refuses=lambda *_: None, free=lambda _: None),
+        duties=SimpleNamespace(
+            refuses=lambda *_: None,
+            moves_s=lambda _: 0.0,
+            sends_s=lambda _: 0.0,
+            free=lambda _: None,
+            looked=lambda _: None,
+        ),
         wei=RICH,
     )
     node.spare = lambda _job=0: node.wei

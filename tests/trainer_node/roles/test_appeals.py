@@ -177,7 +177,9 @@ def test_the_device_of_the_settings_decides_that(
     limits = SimpleNamespace(memory_bytes=1, exact_slowdown=1.0, log_bytes=1)
     names = ("fetcher", "database", "board", "metrics", "problems", "keeper")
     node: Any = SimpleNamespace(
-        settings=SimpleNamespace(device=device, limits=limits, evaluator="numpy", calibration=None),
+        settings=SimpleNamespace(
+            device=device, limits=limits, evaluator="numpy", calibration=None, workers=1
+        ),
         **{name: SimpleNamespace() for name in names},
     )
     made = SimpleNamespace(works_at=None, gave_states=None, close=lambda: None)

@@ -132,7 +132,8 @@ def test_a_job_stays_ours_where_it_is_not_known_whether_a_lie_may_be_refuted(
 def knowing(folder: Path, *, pays: bool) -> tuple[Participant, JobView]:
     """Return a node that has the right result of a job in which others play, and the job."""
     node = member(folder, mode=Mode.DEFEND, pays=pays)
-    part: Any = Participant(node, SimpleNamespace(works_at=lambda _: False), lambda *_: ([], None))  # type: ignore[arg-type]
+    runner: Any = SimpleNamespace(works_at=lambda _: False, is_another=lambda _: False)
+    part: Any = Participant(node, runner, lambda *_: ([], None))
     own = SimpleNamespace(root=b"\1" * 32)
     part._decide = lambda *_: ([], own)
     part._disputes = SimpleNamespace(

@@ -36,6 +36,7 @@ from ..desk import ENOUGH, TERMS, put_package, until
 
 @pytest.fixture
 def court(tmp_path: Path) -> Iterator[Court]:
+    """A verifier whose client serves no inputs before a test publishes them."""
     client = Store(tmp_path / "client", sync=False)
     put_package(client)
     with ArtifactServer(client) as server:
@@ -73,6 +74,20 @@ def test_trials_of_all_that_is_signed_are_reckoned_together_also_after_a_restart
     court.now_is(102, phase=HearingPhase.DONE)
     court.add(court.jobs[0].uri)
     assert until(court.tick) == [104], "once one of them is over there is room for another"
+
+
+def test_after_a_reorganisation_the_operator_that_the_match_has_reached_is_judged(court: Court) -> None:
+    """A refinement is bound by no hash, so the same match, with the same hearing, may reach another operator."""
+    publish(court)
+    assert until(court.tick) == [101]
+    assert court.sent[-1][1] == court.right.hash()
+    court.disputed = NODE - 1
+    court.right = court.replay.record(STEP, court.disputed)
+    wrong = replace(court.right, outputs=(b"\1" * 32,) * len(court.right.outputs))
+    publish(court)
+    court.submit(101, 1, court.heard[101].terms.submission.players, (wrong, court.right))
+    assert until(court.tick) == [101]
+    assert court.sent[-1][1] == court.right.hash()
 
 
 def test_without_inputs_nothing_is_signed_and_with_them_it_is(court: Court) -> None:

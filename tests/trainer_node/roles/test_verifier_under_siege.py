@@ -121,7 +121,7 @@ def stands_and_can_play(court: Court) -> bool:
     court.moved.clear()
     until(lambda: court.tick() or court.moved)
     source = _OperatorSource(court.verifier, court.jobs[0], court.heard[101])
-    operator = until(source.operator)
+    operator = until(source.operator)()
     return court.moved == ["stand"] and len(operator.inputs) == len(court.right.inputs)
 
 
@@ -240,7 +240,8 @@ def executed(clock: Hand, court: Court, monkeypatch: pytest.MonkeyPatch) -> list
 def known(court: Court) -> bool:
     """Take a round; return whether the verifier knows its judgement."""
     court.tick()
-    return court.heard[101].id in court.verifier._judged
+    heard = court.verifier._heard.get(court.heard[101].id)
+    return heard is not None and heard.judged is not None
 
 
 def unread(_: object) -> None:

@@ -8,12 +8,14 @@ from typing import cast
 
 import pytest
 
+from referee_py.gas_schedule import AMSTERDAM
 from trainer_node.chain import JobPhase, JobView
 from trainer_node.chain.codec.watch import PoolInfo
 from trainer_node.errors import ConfigError
 from trainer_node.roles.watcher import is_due
 from trainer_node.settings.settings import load_settings
-from trainer_node.stake.funds import WATCH_GAS, too_little
+from trainer_node.stake.funds import WATCH, too_little
+from trainer_node.stake.min_stake import least_stake
 
 GWEI = 10**9
 
@@ -27,6 +29,7 @@ class Terms:
     watch_period: int = 60
     commit_end: int = 1000
     base_fee: int = 0
+    stake_gas: int = 1
 
 
 def job(**terms: int) -> JobView:
@@ -55,12 +58,20 @@ def pool(amount: int, watchers: int = 0) -> PoolInfo:
 
 
 def test_a_bounty_must_pay_for_its_transactions() -> None:
-    cost = WATCH_GAS * 2 * GWEI
+    cost = WATCH.gas * 2 * GWEI
     assert too_little(job(base_fee=GWEI), pool(4 * cost + 4)) is None
     assert "its bounty" in str(too_little(job(base_fee=GWEI), pool(4 * cost)))
     # With four shares, the eighth watcher gets a quarter of what the fourth does.
     assert too_little(job(base_fee=GWEI), pool(16 * cost + 16, watchers=7)) is None
     assert too_little(job(base_fee=GWEI), pool(16 * cost, watchers=7))
+
+
+def test_where_words_are_dear_a_bounty_must_pay_for_more() -> None:
+    dear = AMSTERDAM.gas(WATCH.gas, WATCH.counts)
+    assert dear > 2 * WATCH.gas
+    where = job(base_fee=GWEI, stake_gas=least_stake(1, AMSTERDAM))
+    assert too_little(where, pool(4 * dear * 2 * GWEI)) is not None
+    assert too_little(where, pool(4 * dear * 2 * GWEI + 4)) is None
 
 
 def test_who_watches_must_be_able_to_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,7 +250,7 @@ class TestTheFile:
     def test_another_content_is_refused(self, change: dict[str, Any], why: str, tmp_path: Path) -> None:
         (tmp_path / "c.json").write_text(json.dumps({**GOOD, **change}))
         with pytest.raises(
-            InvalidEncoding, match=f"is not a calibration: .*({why}).*; write one with assay"
+            InvalidEncoding, match=f"is not a calibration: .*({why}).*; see `assay calibrate --help`"
         ) as told:
             Calibration.read(tmp_path / "c.json")
         assert len(str(told.value)) < 600

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import repops
-from repops.calls import random_call
 from repops.host.chains import KINDS, Chain
+from repops.random_calls import random_call
 from repops.sums import SumMode
 
 from referee_py.element import Case, rule_of

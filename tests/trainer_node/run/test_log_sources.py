@@ -17,8 +17,9 @@ from referee_py.rounding.step_log import StepLog
 from tests.referee_py.rounding.logs import node_log
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import Fetcher
-from trainer_node.run import log_sources as module
-from trainer_node.run.log_sources import MIN_LOG_BYTES, WINDOW, FetchedLogs, OwnLogs, step_limit
+from trainer_node.run import fetched_logs, log_sources
+from trainer_node.run.fetched_logs import MIN_LOG_BYTES, WINDOW, FetchedLogs, step_limit
+from trainer_node.run.log_sources import OwnLogs
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
@@ -81,11 +82,27 @@ class TestWritten:
         assert written.missing() == []
         assert written.tree.root == TREE.root
 
+    def test_what_another_job_of_the_program_has_written_meanwhile_stays(
+        self, written: OwnLogs, stored: Database, store: Store
+    ) -> None:
+        """A step that is executed twice may give two logs; a claim rests on the first that was kept."""
+        other = OwnLogs(stored, 7, store, NODES, STEPS)
+        written.put(1, LOGS[0])
+        other.put(1, LOGS[0])
+        written.put(2, LOGS[1])
+        other.put(2, LOGS[4])
+        other.keep()
+        with pytest.raises(Unavailable, match="step 2 has the rounding log"):
+            written.keep()
+        assert stored.get_log(7, 2) == LOGS[4].root(NODES)
+        again = OwnLogs(stored, 7, store, NODES, STEPS)
+        assert again.get(2) == LOGS[4], "the next attempt follows it"
+
     def test_much_is_kept_before_it_is_more(
         self, written: OwnLogs, stored: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module, "MAX_WAITING", 4)
-        monkeypatch.setattr(module, "MAX_WAITING_BYTES", 3 * LOGS[0].size)
+        monkeypatch.setattr(log_sources, "MAX_WAITING", 4)
+        monkeypatch.setattr(log_sources, "MAX_WAITING_BYTES", 3 * LOGS[0].size)
         for step in range(1, 4):
             written.put(step, LOGS[step - 1])
         assert stored.logs(7) == {}
@@ -94,7 +111,7 @@ class TestWritten:
         for step in range(5, 8):
             written.put(step, LOGS[step - 1])
         assert list(stored.logs(7)) == [1, 2, 3, 4]
-        monkeypatch.setattr(module, "MAX_WAITING", 400)
+        monkeypatch.setattr(log_sources, "MAX_WAITING", 400)
         written.put(8, LOGS[7])
         assert list(stored.logs(7)) == list(range(1, 9))
 
@@ -191,7 +208,7 @@ class TestFollowed:
     def test_a_server_that_stalls_holds_nobody_up(
         self, served: Served, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module, "TURN_S", 0.05)
+        monkeypatch.setattr(fetched_logs, "TURN_S", 0.05)
         served.publish()
         log_source, release = served.log_source(), threading.Event()
         for _ in range(2):
@@ -199,7 +216,7 @@ class TestFollowed:
         with pytest.raises(Unavailable, match="on its way"):
             log_source.get(1)
         release.set()
-        monkeypatch.setattr(module, "TURN_S", 120)
+        monkeypatch.setattr(fetched_logs, "TURN_S", 120)
         log_source.begin_turn()
         assert log_source.get(1) == LOGS[0]
 

@@ -14,6 +14,7 @@ from referee_py.rounding import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.blocks import log_digest
 from referee_py.rounding.entries import Log
+from trainer_node.errors import DiskFailed
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.run.log_sources import OwnLogs
 from trainer_node.run.replay import Interrupted, Replay
@@ -117,6 +118,51 @@ def test_what_a_verifier_needs_is_published(store: Store) -> None:
 
 
 STEP, NODE = 7, 8
+
+
+def no_step(*_: object) -> None:
+    raise AssertionError("a step is computed once more")
+
+
+def test_published_tensors_are_read_and_not_computed_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many trials at once, each move would take an interval otherwise, and a clock holds a few of them only."""
+    mine = replay(store, Remembered())
+    mine.train()
+    record, computed = mine.record(STEP, NODE), mine.operator(STEP, NODE)
+    mine.publish(STEP, NODE)
+    with monkeypatch.context() as patch:
+        patch.setattr(mine, "_values", no_step)
+        for _ in range(20):
+            operator = mine.operator(STEP, NODE)
+            for found, wanted in zip(
+                (*operator.inputs, *operator.outputs), (*computed.inputs, *computed.outputs), strict=True
+            ):
+                assert tensor_hash(found) == tensor_hash(wanted)
+        assert mine.right(STEP, NODE) == record
+        with pytest.raises(AssertionError, match="once more"):
+            mine.again(STEP, NODE)  # that is a second execution, or nothing
+
+    store.forget(Name(Kind.TENSOR, record.inputs[0]))
+    assert tuple(map(tensor_hash, mine.operator(STEP, NODE).inputs)) == record.inputs, "computed again"
+    mine.publish(STEP, NODE)
+    assert store.has(Name(Kind.TENSOR, record.inputs[0])), "and offered again"
+
+
+def test_what_the_disk_refuses_is_computed_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = list[DiskFailed | None]()
+    mine = Replay(tiny_package(), repops.backend("cpu"), store, Remembered(), unkept=refused.append)
+    record = mine.record(STEP, NODE)
+
+    def full(_: object) -> bytes:
+        raise DiskFailed("no space left on device")
+
+    monkeypatch.setattr(store, "put_record", full)
+    mine.publish(STEP, NODE)
+    assert refused[-1] is not None
+    monkeypatch.setattr(mine, "_values", no_step)
+    assert tuple(map(tensor_hash, mine.operator(STEP, NODE).outputs)) == record.outputs
 
 
 @pytest.mark.parametrize("appeals", [False, True])

@@ -13,14 +13,16 @@ import pytest
 
 from referee_py.errors import Unavailable
 from referee_py.execute import RunClaim
+from referee_py.rounding.step_log import StepLog
 from trainer_node.chain import ClaimView, JobPhase, JobView
 from trainer_node.compute import job_runner, outcomes
 from trainer_node.compute.lanes import Lanes
+from trainer_node.errors import LogsLate
 from trainer_node.limits.waits import TURN_S, logs_s, retry_s
 from trainer_node.network.budget import Budget
 from trainer_node.network.fetcher import PARALLEL, Fetcher
-from trainer_node.run import log_sources
-from trainer_node.run.log_sources import STARVED_AFTER, WINDOW, FetchedLogs
+from trainer_node.run import fetched_logs
+from trainer_node.run.fetched_logs import STARVED_AFTER, WINDOW, FetchedLogs
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
@@ -92,7 +94,7 @@ class TestALogSource:
                     assert logs.starved
             assert told <= {"rounding logs: the 17 s in which it had to come are over"}
             assert logs.starved, "and what comes later is used all the same"
-            assert logs.failures == 0, "all that was answered was right"
+            assert not logs._absent, "all that was answered was right"
 
     def test_what_is_computed_meanwhile_does_not_count(
         self, tmp_path: Path, published: Store, lanes: Lanes, clock: Hand
@@ -117,6 +119,29 @@ class TestALogSource:
             clock.on(100.0)
             assert logs.starved, "it waits for the same log still"
 
+    @pytest.mark.parametrize("others", [False, True])
+    def test_a_move_waits_for_no_log_and_nothing_is_requested_before_a_turn_is_over(
+        self, tmp_path: Path, published: Store, lanes: Lanes, clock: Hand, others: bool
+    ) -> None:
+        """Its run is over. A server that is right and takes a moment must not cost a deposit."""
+        with SlowServer(published, clock, holds=True) as slow:
+            logs = self.source(tmp_path / "mine", slow, lanes, clock, seconds=1e6, others=others)
+            clock.on(2 * TURN_S)
+            logs.end_turn()
+            for _ in range(2 * STARVED_AFTER):
+                with pytest.raises(LogsLate, match="on its way"):
+                    logs.get(1)
+            assert (logs.starved, logs.lacks) == (False, True)
+            clock.on(TURN_S)
+            for _ in range(STARVED_AFTER):
+                assert not logs.starved
+                with pytest.raises(LogsLate, match="on its way"):
+                    logs.get(1)
+            assert logs.starved
+            slow.release.set()
+            assert until(lambda: log_or_none(logs, 1)) == STEP_LOGS[0]
+            assert not logs.lacks
+
     def test_a_download_that_takes_longer_than_a_turn_goes_to_the_back_and_is_no_failure(
         self, tmp_path: Path, published: Store, lanes: Lanes, clock: Hand
     ) -> None:
@@ -134,7 +159,14 @@ class TestALogSource:
                 assert not step.done()
                 stalling.release.set()
                 assert step.result(60) == STEP_LOGS[0]
-        assert (logs.failures, logs.starved) == (0, False)
+        assert (logs._absent, logs.starved) == ({}, False)
+
+
+def log_or_none(logs: FetchedLogs, step: int) -> StepLog | None:
+    try:
+        return logs.get(step)
+    except LogsLate:
+        return None
 
 
 # ---------------------------------------------------------------------- whole runs
@@ -191,7 +223,7 @@ def test_logs_that_come_right_and_slowly_are_requested_on_the_chain(
         assert works.train(view) is None
         assert until(lambda: works.train(view) or works.starved(1)) == near.PROGRAM
         assert works._works[1].log_source is not None
-        assert works._works[1].log_source.failures < STARVED_AFTER
+        assert not works._works[1].log_source._absent, "all that was answered was right"
 
 
 def test_a_run_that_waits_for_logs_lets_others_go_first(
@@ -222,7 +254,7 @@ def test_the_delay_of_a_run_that_gets_on_does_not_grow(
     revealed: Revealed, tmp_path: Path, database: Database, clock: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each attempt comes some steps further; the server has the next ones only after the attempt has failed."""
-    monkeypatch.setattr(log_sources, "WINDOW", 1)
+    monkeypatch.setattr(fetched_logs, "WINDOW", 1)
     tree = revealed.store.get_tree(revealed.trainer.log_source.tree.tag, revealed.claim.logs, near.STEPS)
     names = [Name(Kind.LOG, root, count=len(near.PROGRAM.nodes)) for root in tree.leaves]
     with (

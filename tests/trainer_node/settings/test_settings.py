@@ -89,6 +89,12 @@ def test_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings(port=3, host=None).port == 3
 
 
+def test_workers_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert [load_settings(workers=count).worker_threads for count in (1, 3, 8, 64)] == [8, 2, 1, 1]
+    assert load_settings(workers=4, threads=5).worker_threads == 5, "of each"
+
+
 def test_named_file_wins_over_the_one_in_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     write("port = 1")
     other = write("port = 2", "other.toml")
@@ -97,6 +103,11 @@ def test_named_file_wins_over_the_one_in_the_folder(monkeypatch: pytest.MonkeyPa
     assert load_settings().port == 2
     with pytest.raises(ConfigError, match=r"missing\.toml"):
         load_settings(Path("missing.toml"))
+
+
+def test_a_mark_of_the_byte_order_is_no_setting() -> None:
+    Path("assay.toml").write_bytes(b"\xef\xbb\xbfport = 7\r\n")
+    assert load_settings().port == 7
 
 
 def test_confirmations_follow_the_chain() -> None:
@@ -114,8 +125,17 @@ def test_confirmations_follow_the_chain() -> None:
         ('mode = "attack"', ["mode", "attack", "'watch', 'defend' or 'challenge'"]),
         ('rpc_url = "ws://host"', ["rpc_url", "https://"]),
         ('public_uri = "http://user:pw@host"', ["public_uri", "no user"]),
+        ("workers = 0", ["workers", "0", "greater than or equal to 1", "ASSAY_WORKERS"]),
+        ("workers = 65", ["workers", "65", "less than or equal to 64"]),
+        ('worker_backend = "nccl"', ["worker_backend", "'nccl'", "should be 'gloo'"]),
+        ("worker_timeout_s = 0", ["worker_timeout_s", "greater than or equal to 1"]),
         ("[limits]\nrpc_bytes = 1", ["limits.rpc_bytes", "65536", "ASSAY_LIMITS__RPC_BYTES"]),
-        ("port = ", ["cannot be read"]),
+        ("port = ", ["cannot be read", "has to be TOML"]),
+        ("", ["assay.toml is empty", "write it again"]),
+        ("#" * (1 << 20), ["assay.toml", "longer than 262144 bytes", "--config"]),
+        ("\0" * 99, ["cannot be read", "has to be TOML"]),
+        ("a = " + "[" * 100_000, ["cannot be read", "has to be TOML"]),
+        ("\n".join(f"k{k} = {k}" for k in range(9_999)), ["k0 is not a setting", "k4 is", "and 9994 more"]),
     ],
 )
 def test_errors_name_value_limit_and_remedy(text: str, words: list[str]) -> None:

@@ -14,12 +14,20 @@ import pytest
 
 from referee_py.jobs import Rules
 from referee_py.params import LOG_SECONDS
-from trainer_node.chain import JobView
+from trainer_node.chain import JobPhase, JobView
 from trainer_node.play.answer_order import Order, Unit
 from trainer_node.run.cost_estimate import MARGIN, CostEstimate
 from trainer_node.run.trial_cost import NO_TRIAL
-from trainer_node.stake.admission import Bond, Duty, Means, too_many_trials, too_much_at_once, trials_s
-from trainer_node.stake.deadlines import too_slow
+from trainer_node.stake.admission import (
+    Bond,
+    Duty,
+    Means,
+    too_many_stands,
+    too_many_trials,
+    too_much_at_once,
+    trials_s,
+)
+from trainer_node.stake.deadlines import hopeless, last_moment, too_slow
 
 from ..desk import job, rules
 
@@ -297,19 +305,38 @@ def test_trials_on_a_few_lanes_are_done_by_the_time_that_is_reckoned() -> None:
 def test_twenty_verdicts_expect_as_many_signed_as_can_be_tried_at_once() -> None:
     signed: list[Bond] = []
     for _ in range(20):
-        one = Bond(100.0, 1000, 1)
+        one = Bond(100.0, 1000, 1, 0.0, 1000)
         if too_many_trials(signed, one, 10**9, Means(0.0, 0.0, 4)) is None:
             signed.append(one)
     assert len(signed) == 17, "the longest, and sixteen on four lanes, twice: 1,000 s"
-    reason = too_many_trials(signed, Bond(100.0, 1000, 1), 10**9, Means(0.0, 0.0, 4))
+    reason = too_many_trials(signed, Bond(100.0, 1000, 1, 0.0, 1000), 10**9, Means(0.0, 0.0, 4))
     assert reason is not None
     assert "18 verdicts" in str(reason)
     assert "1050 s; the shortest clock has 1000 s" in str(reason)
-    assert too_many_trials([], Bond(10.0**9, 1, 1), 1, MEANS) is None, "one by itself is judged by itself"
+    assert too_many_trials([], Bond(10.0**9, 1, 1, 0.0, 1000), 1, MEANS) is None, (
+        "one by itself is judged by itself"
+    )
+
+
+def test_a_hundred_verdicts_expect_as_many_signed_as_can_be_stood_by_at_once() -> None:
+    """The attack: spokesmen who are one party let all verdicts be overruled in one block, and the tensors of each are
+    read before we stand by it, if the node was started again."""
+    signed: list[Bond] = []
+    for _ in range(100):
+        one = Bond(1.0, 10**6, 1, 14.0, 600)
+        if too_many_stands(signed, one, Means(24.0, 12.0, 4)) is None:
+            signed.append(one)
+    assert len(signed) == 18, "48 s, and 14 s for each, twice: 600 s"
+    reason = too_many_stands(signed, one, Means(24.0, 12.0, 4))
+    assert "19 verdicts" in str(reason)
+    assert "628 s; the shortest appeal period has 600 s" in str(reason)
+    assert too_many_stands([], Bond(1.0, 10, 1, 10.0**9, 1), MEANS) is None, (
+        "one by itself is judged by itself"
+    )
 
 
 def test_the_gas_of_all_trials_has_to_be_in_the_account() -> None:
-    one = Bond(0.0, 1000, 100)
+    one = Bond(0.0, 1000, 100, 0.0, 1000)
     assert too_many_trials([one, one], one, 300, MEANS) is None
     reason = too_many_trials([one, one], one, 299, MEANS)
     assert reason is not None
@@ -326,10 +353,39 @@ def test_what_is_executed_before_appeals_fits_together() -> None:
     heavy = replace(CostEstimate(1.0, 1.0, NO_TRIAL), right_s=hours)
     held = dict[int, Duty]()
     for number in range(1, 16):
-        duty = Duty.of(job(number, rules=Rules(1, 3 * day, 3 * day, 3 * day)), heavy)
+        duty = Duty.of(job(number, rules=Rules(1, 3 * day, 3 * day, 3 * day), reveal_period=3 * day), heavy)
         if too_much_at_once(held, number, duty, MEANS) is None:
             held[number] = duty
     assert MARGIN * len(held) * hours <= 3 * day
     assert len(held) > 10, "as many as fit"
     alone = Duty.of(job(rules=Rules(0, 3 * day, 3 * day, 3 * day)), heavy)
     assert alone.right_s == 0, "without verifiers nobody appeals"
+
+
+@pytest.mark.parametrize("reveal_period", [60, 400, 0])
+def test_what_is_sent_for_another_job_keeps_nobody_from_a_reveal(reveal_period: int) -> None:
+    """The attack: a liar commits to the last slot of a job when our matches all have moves to be sent."""
+    means = Means(12.0, 12.0, 2)
+    playing = duty(0.0, 10**9, match_s=10_000.0, stakes=5)
+    revealing = duty(0.0, 10**9, match_s=500.0, reveal_period=reveal_period)
+    reason = too_much_at_once({1: playing}, 2, revealing, means)
+    assert (reason is None) == (reveal_period != 60)
+    assert reason is None or (reason.name, reason.takes_s) == ("reveal period", MARGIN * 2 * 6 * 12.0)
+    reason = too_much_at_once({2: revealing}, 1, playing, means)
+    assert (reason is None) == (reveal_period != 60), "nor does the job that comes later"
+
+
+@pytest.mark.parametrize("phase", list(JobPhase))
+def test_a_reveal_counts_as_long_as_it_is_to_come(phase: JobPhase) -> None:
+    of = Duty.of(job(phase=phase), CostEstimate(1.0, 1.0, NO_TRIAL))
+    assert bool(of.reveal_period) == (phase in (JobPhase.TRAINING, JobPhase.REVEAL))
+
+
+@pytest.mark.parametrize(("sends_s", "late"), [(0.0, False), (40.0, False), (50.0, True)])
+def test_a_slot_is_given_back_before_what_else_is_sent_can_take_the_last_moment(
+    sends_s: float, late: bool
+) -> None:
+    """The attack: many slots end in the same second, and each takes a block to be given back."""
+    ours = job(commit_end=1_000)
+    found = hopeless(ours, 0.0, 12.0, sends_s, 930)
+    assert (found is not None) == last_moment(ours, 12.0, sends_s, 930) == late

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from trainer_node.chain import JobView
+from referee_py.jobs import Rules
+from trainer_node.chain import JobPhase, JobView
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFailed
 from trainer_node.play.actions import JobAction
@@ -18,7 +20,7 @@ from trainer_node.run.cost_estimate import MARGIN, CostEstimate
 from trainer_node.run.trial_cost import NO_TRIAL
 from trainer_node.settings.extent import Mode
 from trainer_node.settings.sections import Policy
-from trainer_node.stake.admission import Bond, Means
+from trainer_node.stake.admission import Bond, Means, TooMuchAtOnce
 from trainer_node.stake.duty_book import BondBook, DutyBook
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.database import Database
@@ -26,7 +28,7 @@ from trainer_node.storage.database import Database
 from ..desk import REFEREE, job, rules
 
 ME = "0x" + "aa" * 20
-MEANS = Means(0.0, 0.0, 2)
+MEANS, IN_BLOCKS = Means(0.0, 0.0, 2), Means(24.0, 12.0, 2)
 QUICK, SLOW = CostEstimate(0.001, 0.001, NO_TRIAL), CostEstimate(13.0, 13.0, NO_TRIAL)
 """A job of these steps fits by itself; two of the second kind do not fit together."""
 
@@ -35,8 +37,15 @@ def offer(number: int) -> JobView:
     return job(number, rules=rules(threshold=0))
 
 
-def book(database: Database, reserved: set[int] | None = None) -> DutyBook:
-    return DutyBook(database, lambda: reserved or set(), MEANS)
+RULES = Rules(1, 300, 200, 100)
+
+
+def bond(trial_s: float, clock: int, wei: int) -> Bond:
+    return Bond(trial_s, clock, wei, 0.5, 200)
+
+
+def book(database: Database, reserved: set[int] | None = None, means: Means = MEANS) -> DutyBook:
+    return DutyBook(database, lambda: reserved or set(), means)
 
 
 def test_a_job_counts_from_its_stake_on_and_until_nothing_is_left_in_it() -> None:
@@ -52,7 +61,7 @@ def test_a_job_counts_from_its_stake_on_and_until_nothing_is_left_in_it() -> Non
 
 
 def test_what_is_sent_counts_before_a_block_shows_it() -> None:
-    reserve = Reserve(lambda: 1, lambda: False)
+    reserve = Reserve(lambda: 1, list)
     duties = DutyBook(Database(None), reserve.jobs, MEANS)
     assert duties.refuses(offer(1), SLOW) is None
     reserve.staking(1, 5)
@@ -97,33 +106,33 @@ def test_a_disk_that_refuses_keeps_no_duty_from_counting(monkeypatch: pytest.Mon
     with monkeypatch.context() as patched:
         patched.setattr(database, "put", full)
         duties.staked(1, 1)
-        bonds.sign(1, 7, Bond(1.0, 10, 1))
+        bonds.sign(1, 7, bond(1.0, 10, 1))
     assert duties.refuses(offer(2), SLOW) is not None
     assert len(bonds.held(but=8)) == 1
     duties.staked(1, 1)
-    bonds.seen(1, [7], {7}, 10, 1)
+    bonds.seen(1, [7], {7}, RULES, 1)
     assert book(database).knows(1), "the next round writes it"
-    assert BondBook(database).held(but=8) == [Bond(1.0, 10, 1)]
+    assert BondBook(database).held(but=8) == [bond(1.0, 10, 1)]
 
 
 def test_a_signature_counts_until_its_hearing_is_over_also_after_a_restart(tmp_path: Path) -> None:
     database = Database(tmp_path / "node.sqlite3")
     bonds = BondBook(database)
-    bonds.sign(1, 1 << 255, Bond(3.5, 100, 10**30))
-    bonds.sign(2, 9, Bond(1.0, 100, 1))
+    bonds.sign(1, 1 << 255, bond(3.5, 100, 10**30))
+    bonds.sign(2, 9, bond(1.0, 100, 1))
     bonds = BondBook(database)
-    assert bonds.held(but=9) == [Bond(3.5, 100, 10**30)]
-    bonds.seen(1, [], {1 << 255}, 100, 1)
+    assert bonds.held(but=9) == [bond(3.5, 100, 10**30)]
+    bonds.seen(1, [], {1 << 255}, RULES, 1)
     assert len(bonds.held(but=0)) == 2, "whether it was mined is not known yet"
-    bonds.seen(1, [], set(), 100, 1)
-    assert bonds.held(but=0) == [Bond(1.0, 100, 1)], "another job's goes on"
+    bonds.seen(1, [], set(), RULES, 1)
+    assert bonds.held(but=0) == [bond(1.0, 100, 1)], "another job's goes on"
     database.close()
 
 
 def test_a_signature_of_which_nothing_is_known_counts_as_the_longest_that_is_signed_for() -> None:
     bonds = BondBook(Database(None))
-    bonds.seen(1, [7], {7}, 100, 5)
-    assert bonds.held(but=0) == [Bond(100 / MARGIN, 100, 5)]
+    bonds.seen(1, [7], {7}, RULES, 5)
+    assert bonds.held(but=0) == [Bond(100 / MARGIN, 100, 5, 200 / MARGIN, 200)]
 
 
 class _Runner:
@@ -144,7 +153,7 @@ class _Runner:
 
 def node() -> Any:
     """Return a node that would take any job, one by one."""
-    reserve = Reserve(lambda: 1, lambda: False)
+    reserve = Reserve(lambda: 1, list)
     return SimpleNamespace(
         address=ME,
         reserve=reserve,
@@ -195,3 +204,39 @@ def test_a_challenger_claims_and_refutes_no_more_than_it_can_defend() -> None:
     made.reserve.staking(1, 5)
     assert not worth.affordable(offer(2), 1)
     assert worth.affordable(offer(1), 1), "the same stake, looked at again"
+
+
+def test_what_other_jobs_may_ask_counts_as_long_as_they_have_a_stake() -> None:
+    """Whoever disputes a root chooses the moment, so it counts before there is a match, too."""
+    duties = book(Database(None), means=IN_BLOCKS)
+    heavy, small = CostEstimate(100.0, 1000.0, NO_TRIAL), CostEstimate(0.001, 0.001, NO_TRIAL)
+    first = job(1, rules=Rules(0, 10**6, 10**6, 10**6), reveal_period=10**6)
+    second = job(2, rules=Rules(0, 10**6, 10**6, 10**6), reveal_period=600)
+    assert duties.refuses(first, heavy) is None
+    duties.staked(1, 1)
+    assert duties.refuses(second, small) is None, "moves are computed outside the loop, which reveals"
+    assert duties.moves_s(2) > 1000
+    assert duties.sends_s(2) == 12.0
+    duties.looked(first)
+    assert duties.sends_s(2) == 0.0, "jobs that train come first in a round"
+    duties.looked(replace(first, phase=JobPhase.CHALLENGE))
+    assert duties.sends_s(2) == 12.0
+    duties.staked(1, 3)
+    assert duties.sends_s(2) == 36.0
+    assert duties.moves_s(1) == duties.sends_s(1) == 0, "its own do not count"
+    duties.free(1)
+    assert duties.moves_s(2) == duties.sends_s(2) == 0
+
+
+def test_a_reveal_counts_until_it_is_over() -> None:
+    """What is sent for other jobs must leave it time."""
+    duties = book(Database(None), means=IN_BLOCKS)
+    small = CostEstimate(0.001, 0.001, NO_TRIAL)
+    first = job(1, rules=Rules(0, 10**6, 10**6, 10**6), reveal_period=10**6)
+    second = job(2, rules=Rules(0, 10**6, 10**6, 10**6), reveal_period=600)
+    assert duties.refuses(second, small) is None
+    duties.staked(2, 1)
+    assert duties.refuses(first, small) is None
+    assert isinstance(duties.refuses(first, small, 60), TooMuchAtOnce)
+    duties.looked(replace(second, phase=JobPhase.CLOSING))
+    assert duties.refuses(first, small, 60) is None, "the reveal is over"

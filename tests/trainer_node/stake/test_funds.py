@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from referee_py.gas_schedule import AMSTERDAM, OSAKA
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.chain.fees import GWEI, next_base_fee
 from trainer_node.stake import min_stake
-from trainer_node.stake.funds import kept, kept_to_watch, offer, quarrel, too_poor, top_up, unpaid
+from trainer_node.stake.funds import kept, kept_to_watch, offer, quarrel, too_poor, top_up, trial_wei, unpaid
 from trainer_node.stake.policy import too_dear
 
 from ..desk import job, rules
@@ -67,7 +68,7 @@ def test_each_stake_in_a_job_keeps_what_its_dispute_may_take() -> None:
     assert kept(situation, OTHER, DEAR) == kept(situation, OTHER, DEAR, more=1) == one
 
 
-STAKE_GAS = min_stake.least_stake(1)
+STAKE_GAS = min_stake.least_stake(1, OSAKA)
 TERMS: dict[str, Any] = {
     "low_fee": 20 * GWEI,
     "high_fee": 400 * GWEI,
@@ -92,9 +93,9 @@ def test_a_stake_that_follows_what_gas_costs_is_taken() -> None:
 def test_a_bound_below_what_gas_costs_is_refused_with_its_numbers() -> None:
     reason = unpaid(offered(high_fee=40 * GWEI), 0, DEAR)
     assert reason is not None
-    for number in ("high_fee is 40 gwei", "at 60 gwei", str(60 * GWEI * min_stake.worst_gas())):
+    for number in ("high_fee is 40 gwei", "at 60 gwei", str(60 * GWEI * min_stake.worst_gas(OSAKA))):
         assert number in str(reason)
-    assert str(40 * GWEI * min_stake.worst_gas()) in str(reason), "what the prize pays"
+    assert str(40 * GWEI * min_stake.worst_gas(OSAKA)) in str(reason), "what the prize pays"
 
 
 def test_a_large_stake_pays_for_disputes_and_not_for_answers() -> None:
@@ -157,7 +158,7 @@ def test_of_a_claim_no_less_is_sent_than_it_takes() -> None:
 def test_a_slot_keeps_what_the_reveal_and_a_dispute_may_take() -> None:
     """Gas may rise to our cap; from the reveal on nothing more is kept for the slot."""
     taken, dear = STAKE_GAS * 60 * GWEI, 100 * GWEI
-    bond, gas = STAKE_GAS * 200 * GWEI, min_stake.worst_gas() * dear
+    bond, gas = STAKE_GAS * 200 * GWEI, min_stake.worst_gas(OSAKA) * dear
     situation = offered(trainers=slot_of(taken))
     assert quarrel(situation, dear) == 2 * bond + gas
     assert kept(situation, ME, dear) == 2 * bond + gas + bond - taken
@@ -170,7 +171,20 @@ def test_a_slot_keeps_what_the_reveal_and_a_dispute_may_take() -> None:
 
 
 def test_no_more_gas_is_kept_than_the_prize_pays_for() -> None:
-    assert quarrel(offered(rules=rules(threshold=0)), DEAR) == min_stake.worst_gas() * 400 * GWEI
+    assert quarrel(offered(rules=rules(threshold=0)), DEAR) == min_stake.worst_gas(OSAKA) * 400 * GWEI
+
+
+def test_what_is_kept_follows_the_schedule_by_which_the_deployment_counts() -> None:
+    """There half of a stake still pays for the worst dispute, and the account keeps its gas."""
+    stake_gas = min_stake.least_stake(1, AMSTERDAM)
+    there = offered(rules=rules(threshold=0), stake_gas=stake_gas)
+    gas = min_stake.worst_gas(AMSTERDAM) * 100 * GWEI
+    assert quarrel(there, 100 * GWEI) == gas > 1.4 * quarrel(offered(rules=rules(threshold=0)), 100 * GWEI)
+    assert gas <= there.stake_at(100 * GWEI) // 2
+    assert trial_wei(there, 100 * GWEI) == min_stake.trial_gas(AMSTERDAM) * 100 * GWEI
+    assert unpaid(there, 0, DEAR) is None
+    refused = unpaid(offered(high_fee=40 * GWEI, stake_gas=stake_gas), 0, DEAR)
+    assert str(60 * GWEI * min_stake.worst_gas(AMSTERDAM)) in str(refused)
 
 
 def test_a_watcher_keeps_what_a_claim_after_fifteen_others_takes() -> None:

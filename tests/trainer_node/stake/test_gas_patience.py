@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from referee_py.gas_schedule import OSAKA
 from referee_py.panel.state import HearingPhase
 from referee_py.program.modes import Rounding
-from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Seat, Trainer
+from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Seat, Snapshot, Trainer
 from trainer_node.chain.fees import GWEI
 from trainer_node.daemon.withdrawals import Teller
 from trainer_node.play.actions import JobAction, later
@@ -46,9 +47,9 @@ ME = "0x" + "aa" * 20
 
 
 def test_what_is_sent_below_the_share_costs_no_more_than_that_share_of_the_prize() -> None:
-    stake = min_stake.least_stake(37)
-    assert bearable(stake, min_stake.least_stake(1)) == 37
-    assert SHARE * 37 * min_stake.worst_gas() <= SHARE * stake / 2
+    stake = min_stake.least_stake(37, OSAKA)
+    assert bearable(stake, min_stake.least_stake(1, OSAKA)) == 37
+    assert SHARE * 37 * min_stake.worst_gas(OSAKA) <= SHARE * stake / 2
 
 
 def test_the_rule() -> None:
@@ -77,7 +78,8 @@ def play(table: Table, now: int, patient: Patience, side: int = 0) -> list[str]:
     """Return the names of the moves that are sent."""
     group = Group(0, b"", b"", 1, 0, 0, 0, (0,))
     seat = Seat(table.match, side, True, group, group)
-    found = [moves_of_match(due.call) for due in table.player.due(seat, table.replay, [], now, patient)]
+    look = cast(Snapshot, SimpleNamespace(now=now))
+    found = [moves_of_match(due.call) for due in table.player.due(look, seat, table.replay, [], patient)]
     table.sent += found
     return [move.function for batch in found for move in batch]
 

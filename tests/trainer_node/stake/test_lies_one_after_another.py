@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -22,6 +22,7 @@ from trainer_node.chain.fees import ETHER, GWEI
 from trainer_node.roles.acceptance import Acceptance
 from trainer_node.roles.sampling.sampler import Sampler
 from trainer_node.run.refutation import Refuted
+from trainer_node.run.step_times import Taken
 from trainer_node.stake.funds import offer, quarrel, refuting
 from trainer_node.stake.occupation import least_prize
 
@@ -36,6 +37,12 @@ class Runner(Measured):
 
     def measured(self, job: JobView) -> Any:
         return self.prepare(job)
+
+    slow: ClassVar[dict[bytes, Taken]] = {}
+    """What the steps of some roots have taken."""
+
+    def took(self, _: int, lie: Refuted) -> Taken:
+        return self.slow.get(lie.against, Taken())
 
 
 def of_lies(count: int, refuted: dict[int, list[str]], **changes: Any) -> JobView:
@@ -81,6 +88,16 @@ def test_a_sampler_refutes_each_lie_of_a_job_that_it_has_begun_to_defend(
         mine = {root: [ME] for root in range(count - 1)}
         assert refuted_now(sampler, of_lies(count, mine, **terms)) == [count - 1]
         assert refuted_now(sampler, of_lies(count, {}, **terms)) == list(range(count)), "all at once"
+
+
+def test_a_root_that_is_too_slow_to_be_refuted_keeps_no_other_from_that(
+    sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claimant has chosen states with which its steps are slow."""
+    job = of_lies(3, {})
+    assert refuted_now(sampler, job) == [0, 1, 2]
+    monkeypatch.setattr(Runner, "slow", {job.groups[1].root: Taken(1e6, 1e6)})
+    assert refuted_now(sampler, job) == [0, 2]
 
 
 @pytest.mark.parametrize("mode", TERMS_OF)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +13,11 @@ from repops.opset import MAX_STEPS
 from web3 import Web3
 
 from referee_py.game.state import Reveal, Timeout
+from referee_py.gas_schedule import AMSTERDAM, OSAKA, SCHEDULES, Counts, Schedule
 from referee_py.params import PRIZE_DIVISOR, VERDICT_DIVISOR
 from referee_py.program.terms import Terms
 from referee_py.trial import Stage, TrialState, places
+from scripts.gas_schedules import transactions
 from trainer_node.chain import connect
 from trainer_node.chain.codec.job import MAX_STRIDES
 from trainer_node.chain.outbox import Call
@@ -23,10 +25,12 @@ from trainer_node.errors import RpcCorrupt
 from trainer_node.run.package import MAX_RUN_LEAVES
 from trainer_node.stake import min_stake
 from trainer_node.stake.min_stake import (
-    GAME_GAS,
+    GAME,
+    Measured,
     chain_price,
     least_stake,
     match_moves,
+    schedule_of,
     worst_dispute,
     worst_gas,
 )
@@ -43,12 +47,25 @@ def measured(group: str, move: str) -> int:
     return int(json.loads((SNAPSHOTS / f"{group}.json").read_text())[move])
 
 
+def counted(move: str) -> Counts:
+    """Return what a move was counted to leave behind, by Worst.t.sol or Slots.t.sol."""
+    names = [f.name for f in fields(Counts)]
+    wire = {"calldata": "bytes"}
+    return Counts.of({name: measured("counts", f"{move} | {wire.get(name, name)}") for name in names})
+
+
+def of_job(move: str) -> Counts:
+    """Return the same of a move of the whole job in Slots.t.sol."""
+    (found,) = [counts for name, (counts, _) in transactions().items() if name[3:] == move]
+    return found
+
+
 def test_the_table_is_what_moves_were_measured_to_cost() -> None:
     dispute = measured("worst", "submit") - measured("match", "submit")
     found = {
         "commitChallenge": measured("jobs", "commitChallenge"),
         "challenge": measured("jobs", "challenge and open a match"),
-        "reveal": measured("match", "reveal 16 children"),
+        "reveal": measured("worst", "reveal"),
         "descend": measured("worst", "descend 4 levels to a checkpoint"),
         "refine": measured("worst", "refine"),
         "openRecord": measured("worst", "openRecord"),
@@ -60,13 +77,35 @@ def test_the_table_is_what_moves_were_measured_to_cost() -> None:
         "collect": measured("jobs", "collect, a slot"),
         "withdraw": measured("jobs", "withdraw"),
     }
-    assert set(found) == set(GAME_GAS)
+    assert set(found) == set(GAME)
     for move, gas in found.items():
-        assert gas <= GAME_GAS[move] <= SPARE * gas, (move, gas)
+        assert gas <= GAME[move].gas <= SPARE * gas, (move, gas)
+
+
+def test_the_table_has_the_words_and_bytes_that_moves_were_counted_to_leave() -> None:
+    appeal, submit = of_job("appeal"), counted("submit")
+    longer = submit.calldata - of_job("submit").calldata
+    found = {
+        **{
+            move: counted(move)
+            for move in ("commitChallenge", "challenge", "reveal", "refine", "openRecord", "submit")
+        },
+        "descend": counted("descend 4 levels to a checkpoint"),
+        "appeal": replace(appeal, calldata=appeal.calldata + longer),
+        "proceed": of_job("proceed: two bonds are taken"),
+        "finalize": of_job("finalize"),
+        "collect": of_job("collect"),
+        "withdraw": of_job("withdraw, from Jobs").most(of_job("withdraw, from the Panel")),
+    }
+    assert set(found) == set(GAME)
+    for move, counts in found.items():
+        table = GAME[move].counts
+        assert replace(table, calldata=0) == replace(counts, calldata=0), (move, counts)
+        assert counts.calldata <= table.calldata <= SPARE * counts.calldata, (move, counts)
 
 
 def test_no_other_conclusion_is_dearer() -> None:
-    after = GAME_GAS["submit"] + GAME_GAS["appeal"] + GAME_GAS["proceed"]
+    after = sum(GAME[move].gas for move in ("submit", "appeal", "proceed"))
     assert max(measured("worst", "judgeStructure"), measured("worst", "judgeInput")) < after
 
 
@@ -93,34 +132,48 @@ def test_the_counts_are_the_protocols() -> None:
     assert rounds == min_stake.CHAIN_ROUNDS
 
 
-def test_the_prize_of_the_least_stake_pays_for_the_worst_dispute() -> None:
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_prize_of_the_least_stake_pays_for_the_worst_dispute(schedule: Schedule) -> None:
     price = 7 * 10**9
-    assert least_stake(price) // PRIZE_DIVISOR >= worst_gas() * price
-    assert worst_gas() == sum(line.times * line.gas for line in worst_dispute())
+    assert least_stake(price, schedule) // PRIZE_DIVISOR >= worst_gas(schedule) * price
+    assert worst_gas(schedule) == sum(line.times * line.gas for line in worst_dispute(schedule))
 
 
-def test_the_prize_pays_for_a_dispute_that_a_verdict_ends() -> None:
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_prize_pays_for_a_dispute_that_a_verdict_ends(schedule: Schedule) -> None:
     """Then the winner also gets the verifiers' share, but it has not played a trial."""
     price = 7 * 10**9
-    stake = least_stake(price)
-    assert stake // PRIZE_DIVISOR - stake // VERDICT_DIVISOR >= min_stake.verdict_gas() * price
-    trial = sum(line.total for line in worst_dispute() if line.move.endswith("in the trial"))
-    assert min_stake.verdict_gas() == worst_gas() - trial - min_stake.GAME_GAS["appeal"]
+    stake = least_stake(price, schedule)
+    lines = worst_dispute(schedule)
+    assert stake // PRIZE_DIVISOR - stake // VERDICT_DIVISOR >= min_stake.verdict_gas(schedule) * price
+    later = sum(line.total for line in lines if line.move.endswith("in the trial") or line.move == "appeal")
+    assert min_stake.verdict_gas(schedule) == worst_gas(schedule) - later
 
 
 def test_where_trials_are_cheap_the_verdict_sets_the_stake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(min_stake, "TRIAL_GAS", dict.fromkeys(min_stake.TRIAL_GAS, 1))
-    monkeypatch.setitem(min_stake.GAME_GAS, "appeal", 1)
+    # NOTE: such tables are another dispute, so they get a schedule of their own.
+    other = replace(OSAKA, name="where trials are cheap")
+    monkeypatch.setattr(min_stake, "TRIAL", dict.fromkeys(min_stake.TRIAL, Measured(1, Counts())))
+    monkeypatch.setitem(GAME, "appeal", Measured(1, Counts()))
     for price in (1, 7, 10**9 + 7):
-        stake = least_stake(price)
-        assert stake // PRIZE_DIVISOR - stake // VERDICT_DIVISOR >= min_stake.verdict_gas() * price
-        assert stake > PRIZE_DIVISOR * worst_gas() * price
+        stake = least_stake(price, other)
+        assert stake // PRIZE_DIVISOR - stake // VERDICT_DIVISOR >= min_stake.verdict_gas(other) * price
+        assert stake > PRIZE_DIVISOR * worst_gas(other) * price
+
+
+def test_a_deployment_states_its_schedule_by_its_least_stake() -> None:
+    for schedule in SCHEDULES:
+        for factor in (0.95, 1, 1.05):
+            assert schedule_of(int(factor * least_stake(1, schedule))) is schedule
+    assert worst_gas(AMSTERDAM) > worst_gas(OSAKA)
+    # What tests and private chains deploy: stakes worth nothing, or more than any dispute costs.
+    assert (schedule_of(0), schedule_of(1), schedule_of(10**12)) == (OSAKA, OSAKA, AMSTERDAM)
 
 
 def test_a_price_that_no_chain_asks_is_refused() -> None:
     endpoint = Endpoint()
     try:
-        web3 = endpoint.client().web3
+        web3 = connect(endpoint.url, 31337, sleep=lambda _: None)
         for answer in ("0x0", "0x" + "f" * 40, "high", None):
             endpoint.answer = partial(lambda answer, request: (200, result(request, answer)), answer)
             with pytest.raises(RpcCorrupt):
@@ -134,7 +187,7 @@ def test_a_price_that_no_chain_asks_is_refused() -> None:
 def test_who_wins_against_one_who_withholds_ends_with_more(anvil, tmp_path: Path) -> None:
     """On a chain whose least stake follows from its price, all payments of the winner are less than its prize."""
     price = chain_price(connect(anvil.url, 31337))
-    town = Town(anvil.url, anvil.keys[:4], tmp_path, stake=least_stake(price))
+    town = Town(anvil.url, anvil.keys[:4], tmp_path, stake=least_stake(price, OSAKA))
     before = town.web3.eth.get_balance(Web3.to_checksum_address(town.people[1].address))
     job_id = town.post()
     town.claim_two(job_id)
@@ -152,7 +205,7 @@ def test_who_wins_against_one_who_withholds_ends_with_more(anvil, tmp_path: Path
     one.send(Call.of(town.contracts.jobs, "withdraw"))
     gained = town.web3.eth.get_balance(Web3.to_checksum_address(one.address)) - before
     assert gained > 10**18, "the reward, and the prize pays for all gas"
-    assert gained < 10**18 + least_stake(price) // PRIZE_DIVISOR
+    assert gained < 10**18 + least_stake(price, OSAKA) // PRIZE_DIVISOR
 
 
 @pytest.mark.parametrize(

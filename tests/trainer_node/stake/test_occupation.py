@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from referee_py.gas_schedule import OSAKA
 from referee_py.rounding import Rounding
 from tests.trainer_node.desk import TERMS, challenged, rules
 from tests.trainer_node.roles.member import member
@@ -45,7 +46,7 @@ from trainer_node.stake.occupation import (
 CASES = 4000
 MAIN_CHAIN = Means(latency_s=62.0, mined_s=14.0, lanes=4)
 DAY = 24 * 3600
-STAKE_GAS = 2 * worst_gas()
+STAKE_GAS = 2 * worst_gas(OSAKA)
 QUICK, HOUR = CostEstimate(0.001, 0.001, NO_TRIAL), CostEstimate(200.0, 200.0, NO_TRIAL)
 
 

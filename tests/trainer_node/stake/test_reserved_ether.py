@@ -10,7 +10,7 @@ from trainer_node.stake.reserved_ether import Reserve
 
 class Chain:
     head = 10
-    pending = False
+    pending: tuple[int, ...] = ()
 
 
 def reserve(chain: Chain) -> Reserve:
@@ -41,16 +41,32 @@ def test_a_block_from_before_the_stake_says_nothing_of_it() -> None:
 
 def test_what_is_not_mined_yet_is_kept_for() -> None:
     chain = Chain()
-    chain.pending = True
+    chain.pending = (7,)
     kept = reserve(chain)
     kept.staking(1, 9)
     kept.seen(1, 4, 50)
     assert kept.kept(1) == 9
-    chain.pending, chain.head = False, 60
+    chain.pending, chain.head = (), 60
     kept.seen(1, 4, 59)
     assert kept.kept(1) == 9
     kept.seen(1, 4, 60)
     assert kept.kept(1) == 4
+
+
+def test_what_is_sent_later_is_not_waited_for() -> None:
+    """The attack: a stranger asks for answers again and again, so that one is always on its way."""
+    chain = Chain()
+    chain.pending = (7,)
+    kept = reserve(chain)
+    kept.staking(1, 9)
+    kept.seen(1, 0, 20)
+    chain.pending = (8,)
+    kept.seen(1, 0, 21)
+    assert kept.kept(1) == 0
+    chain.pending = (9,)
+    kept.staking(1, 9)
+    kept.seen(1, 0, 22)
+    assert kept.kept(1) == 9, "a stake that is sent again is waited for again"
 
 
 def test_more_is_kept_at_once_and_a_smaller_stake_lets_go_of_nothing() -> None:
@@ -73,7 +89,7 @@ def test_an_endpoint_that_fails_lets_go_of_nothing() -> None:
             raise RpcUnavailable("no answer")
         return 12
 
-    kept = Reserve(head, lambda: False)
+    kept = Reserve(head, tuple)
     kept.staking(1, 9)
     with pytest.raises(RpcUnavailable):
         kept.seen(1, 0, 10)

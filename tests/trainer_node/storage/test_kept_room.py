@@ -46,6 +46,7 @@ class Challenger:
             address="0x" + "aa" * 20,
             remembered=Remembered(),
             keeper=keeper,
+            duties=SimpleNamespace(moves_s=lambda _: 0.0, sends_s=lambda _: 0.0),
             client=SimpleNamespace(
                 deployment=SimpleNamespace(referee=REFEREE),
                 snapshot=lambda: SimpleNamespace(commit_age=lambda: 1),

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from repops.calls import random_call
 from repops.opset import BOOL, F32
+from repops.random_calls import random_call
 
 from referee_py.element import Case, Read, rule_of, scalar
 from tests.referee_py.element.operands import cases_of

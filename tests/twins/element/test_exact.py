@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.calls import random_call
 from repops.opset import OPS, Arithmetic
+from repops.random_calls import random_call
 
 from referee_py.element import rule_of
 from referee_py.element.exact_sum import INFINITE, NAN

@@ -9,8 +9,8 @@ from functools import cache, partial
 from typing import Any
 
 import pytest
-from repops.calls import random_call
 from repops.opset import BY_NAME, OPS
+from repops.random_calls import random_call
 
 from referee_py.element import rule_of
 from tests.referee_py.element.operands import cases_of, reader

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.calls import random_call
 from repops.opset import BY_NAME, F32, OPS, Arithmetic
+from repops.random_calls import random_call
 
 from referee_py.element import Case, Entry, rule_of, scalar
 from referee_py.element.exact_sum import INFINITE, NAN

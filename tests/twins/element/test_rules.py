@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.calls import SPECIAL_F32, Scale, random_call
 from repops.opset import F32, OPS, OPSET_VERSION
+from repops.random_calls import SPECIAL_F32, Scale, random_call
 
 from referee_py.element import Case, Read, lanes, rule_of, scalar
 from referee_py.program import TensorType

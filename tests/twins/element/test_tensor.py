@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.calls import random_call
 from repops.opset import BF16, OPS
+from repops.random_calls import random_call
 from repops.tensors import Array
 
 from referee_py.element import Case, Read, rule_of, scalar

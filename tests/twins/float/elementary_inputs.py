@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from repops.calls import SPECIAL_F32
+from repops.random_calls import SPECIAL_F32
 
 from .elementary import U32
 

@@ -33,9 +33,9 @@ quick_and_slow = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
-def batch(start_anvil: Callable[..., Anvil]) -> Batch:
-    return Batch(start_anvil(*ANVIL_OPTIONS).url)
+@pytest.fixture(scope="module")
+def batch(start_module_anvil: Callable[..., Anvil]) -> Batch:
+    return Batch(start_module_anvil(*ANVIL_OPTIONS).url)
 
 
 def bits_of(values: np.ndarray) -> U32:

@@ -81,11 +81,11 @@ class Chain(Contract):
         return np.frombuffer(b"".join(answers), f">u{bits_out // 8}").astype(np.uint64)
 
 
-@pytest.fixture
-def chain(start_anvil: Callable[..., Any]) -> Chain:
+@pytest.fixture(scope="module")
+def chain(start_module_anvil: Callable[..., Any]) -> Chain:
     # A library that flushes subnormal numbers to zero would make the processor an unreliable witness.
     assert np.float32(2.0**-149) * np.float32(0.75) == np.float32(2.0**-149)
-    return Chain(start_anvil(*ANVIL_OPTIONS).url, "FloatBatch")
+    return Chain(start_module_anvil(*ANVIL_OPTIONS).url, "FloatBatch")
 
 
 def assert_same(name: str, operands: list[Bits], have: Bits, want: Bits) -> None:

@@ -34,9 +34,9 @@ BITS = (16, *range(26, 33))
 Case = tuple[Sum, int, tuple[int, int], int, int, int]
 
 
-@pytest.fixture
-def batch(start_anvil: Callable[..., Anvil]) -> Batch:
-    return Batch(start_anvil(*ANVIL_OPTIONS).url)
+@pytest.fixture(scope="module")
+def batch(start_module_anvil: Callable[..., Anvil]) -> Batch:
+    return Batch(start_module_anvil(*ANVIL_OPTIONS).url)
 
 
 # ---------------------------------------------------------------------- cases

@@ -25,9 +25,15 @@ from .test_grid import SIGN, an_entry
 CANONICAL = np.uint32(0x7FC00000)
 
 
-@pytest.fixture
-def batch(start_anvil: Callable[..., Anvil]) -> Batch:
-    return Batch(start_anvil(*ANVIL_OPTIONS).url)
+@pytest.fixture(scope="module")
+def batch(start_module_anvil: Callable[..., Anvil]) -> Batch:
+    return Batch(start_module_anvil(*ANVIL_OPTIONS).url)
+
+
+@pytest.fixture(scope="module")
+def brackets(start_module_anvil: Callable[..., Anvil]) -> elementary.Batch:
+    """Another chain: the contracts of both have the same address."""
+    return elementary.Batch(start_module_anvil(*ANVIL_OPTIONS).url)
 
 
 def bits(values: np.ndarray) -> U32:
@@ -148,6 +154,6 @@ def check_function(batch: Batch, brackets: elementary.Batch, name: str, count: i
 
 @pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", elementary.FUNCTIONS)
-def test_elementary_functions(start_anvil: Callable[..., Anvil], batch: Batch, name: str, count: int) -> None:
-    """Never undecided. The brackets come from another chain."""
-    check_function(batch, elementary.Batch(start_anvil(*ANVIL_OPTIONS).url), name, count, 10 + count)
+def test_elementary_functions(batch: Batch, brackets: elementary.Batch, name: str, count: int) -> None:
+    """Never undecided."""
+    check_function(batch, brackets, name, count, 10 + count)

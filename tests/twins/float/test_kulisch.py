@@ -26,9 +26,9 @@ NOT_FINITE = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFFFFFF
 Pair = tuple[U32, U32]
 
 
-@pytest.fixture
-def batch(start_anvil: Callable[..., Anvil]) -> Batch:
-    return Batch(start_anvil(*ANVIL_OPTIONS).url)
+@pytest.fixture(scope="module")
+def batch(start_module_anvil: Callable[..., Anvil]) -> Batch:
+    return Batch(start_module_anvil(*ANVIL_OPTIONS).url)
 
 
 def exactly(a: U32, b: U32) -> tuple[Sum, Sum]:

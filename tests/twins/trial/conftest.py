@@ -18,6 +18,6 @@ def _made(start_module_anvil: Callable[..., Anvil]) -> Stand:
 
 @pytest.fixture
 def stand(_made: Stand) -> Iterator[Stand]:
-    _made.trials = _made.sent = 0
+    _made.trials = 0
     with undone(_made.web3):
         yield _made

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from eth_typing import ChecksumAddress
-from hexbytes import HexBytes
 from web3 import HTTPProvider, Web3
 
 from referee_py.commit.structs import words
 from referee_py.errors import AssayError
+from referee_py.gas_schedule import Counts
 from referee_py.trial import Move, NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
 from referee_py.trial.calldata import position_hash
 from referee_py.trial.solver import plan
 from referee_py.walk.dispute import Dispute, TrialTerms, dispute_hash
 from tests.conftest import Anvil
 from tests.referee_py.trial.parties import Known, Setting
+from tests.support.counts import counts_of
 from tests.support.planned import moves_of, planned
 from tests.support.solidity import compiled
 from trainer_node.chain.abi import load_artifact
@@ -31,8 +32,8 @@ class Played:
     names: list[str]
     """The functions that each transaction calls."""
     gas: list[int]
-    sizes: list[int]
-    """Bytes of calldata of each transaction."""
+    counts: list[Counts]
+    """What each transaction leaves behind."""
     state: TrialState
 
 
@@ -54,8 +55,8 @@ class Stand:
         client = compiled("tests/contracts/court/TrialClient.sol", "TrialClient")
         address = self._create(client.abi, client.bytecode, self.court.address)
         self.client = self.web3.eth.contract(address, abi=client.abi)
-        self.trials = self.sent = 0
-        """Number of trials so far, and bytes of calldata of the last transaction."""
+        self.trials, self.last = 0, ""
+        """Number of trials so far, and hash of the last transaction."""
 
     def _deploy(self, name: str, *arguments: Any) -> ChecksumAddress:
         artifact = load_artifact(name)
@@ -80,7 +81,7 @@ class Stand:
         trial = self.open(setting, clock)
         state = open_trial(setting.dispute, (self.players[0], self.players[1]), (clock, clock), self.now())
         known = [Known(setting.sides[1 - side].outputs if served else None) for side in (0, 1)]
-        names, gas, sizes = list[str](), list[int](), list[int]()
+        names, gas, counts = list[str](), list[int](), list[Counts]()
         while state.stage is not Stage.DONE:
             before = state
             for side in (0, 1):
@@ -92,7 +93,7 @@ class Stand:
                 moves = moves[:1] if one_by_one else moves
                 names.append("+".join(trial_call(m, trial, setting.dispute, state)[0] for m in moves))
                 gas.append(self.send(trial, setting.dispute, state, moves, side))
-                sizes.append(self.sent)
+                counts.append(counts_of(self._request, self.last))
                 for move in moves:
                     state = apply(state, setting.dispute, move, self.players[side], self.now())
                     if isinstance(move, NodesReveal):
@@ -102,7 +103,7 @@ class Stand:
                 self.same(trial, state)
             assert state != before, "somebody can always move"
         losers, late = self.client.functions.results(self.trials).call()
-        return Played(losers, late, names, gas, sizes, state)
+        return Played(losers, late, names, gas, counts, state)
 
     def send(
         self, trial: TrialTerms, dispute: Dispute, state: TrialState, moves: list[Move], side: int
@@ -111,7 +112,6 @@ class Stand:
         now, by = self.now(), self.players[side]
         made = planned(state, moves, lambda at, move: apply(at, dispute, move, by, now))
         calls = [self.court.encode_abi(*trial_call(move, trial, dispute, before)) for move, before in made]
-        self.sent = len(HexBytes(self.court.encode_abi("multicall", [calls])))
         return self._send(self.court.functions.multicall(calls), self.players[side])
 
     def same(self, trial: TrialTerms, state: TrialState) -> None:
@@ -147,9 +147,13 @@ class Stand:
         (found,) = [item for item in self.court.abi if item.get("name") == "getTrial"]
         return found["outputs"][0]["components"]
 
+    def _request(self, method: str, given: list[Any]) -> Any:
+        return self.web3.provider.make_request(method, given)["result"]  # type: ignore[arg-type]
+
     def _send(self, call: Any, sender: str) -> int:
         sent = call.transact({"from": sender})
         receipt = self.web3.eth.wait_for_transaction_receipt(sent, poll_latency=0.005)
+        self.last = sent.to_0x_hex()
         if receipt["status"] != 1:
             raise AssayError(f"reverted: {call.fn_name}")
         return int(receipt["gasUsed"])

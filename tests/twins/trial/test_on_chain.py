@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from repops.calls import random_call
 from repops.opset import OPS
+from repops.random_calls import random_call
 
 from referee_py.commit.tensor import dtype_of
 from referee_py.element import NO_ENTRY, Entry

@@ -10,6 +10,16 @@ from ...errors import RpcCorrupt
 from .base import Fold
 
 
+@dataclass(frozen=True, slots=True)
+class TimekeeperInfo:
+    """``budget``, ``left``: seconds; ``paused_until``: when stopped clocks run again at the latest; zero if running."""
+
+    guardian: str
+    budget: int
+    left: int
+    paused_until: int
+
+
 @dataclass
 class Pauses(Fold, contract="Timekeeper"):
     """All pauses, in order; the last may still last. Events that no contract emits raise RpcCorrupt."""

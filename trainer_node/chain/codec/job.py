@@ -6,7 +6,7 @@ The ABI decoder checks widths. This module checks the rest: lengths, the protoco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from referee_py.commit.structs import hints_of
@@ -14,10 +14,9 @@ from referee_py.jobs import JobPhase, Rules, claim_price, fee_at
 from referee_py.program.terms import Terms
 
 from ...errors import RpcCorrupt
-from ..events import Event
 from ..fees import next_base_fee
 from ..outbox import Value
-from .base import Calls, Fold, Made, View, known
+from .base import Calls, Made, View, known
 
 MAX_SLOTS = 16
 MAX_CLAIMS = 1 << 16
@@ -147,6 +146,8 @@ class JobView(JobTerms):
     """Base fee of the block, in wei for a unit of gas."""
     stake_gas: int
     """Units of gas that a stake is worth at least."""
+    hidden: str | None = field(default=None, compare=False)
+    """Name of the claims whose events lack and of what that leaves unknown; None if nothing."""
 
     @property
     def stake_now(self) -> int:
@@ -266,7 +267,7 @@ _POST = Calls[JobTerms]("Jobs", {}, JobTerms)
 _JOB = View(
     *(JobView, "Jobs", "viewOf", "job"),
     beside=" ".join(hints_of(JobTerms))
-    + " id phase waiting finder trainers claims groups base_fee stake_gas accepted_last",
+    + " id phase waiting finder trainers claims groups base_fee stake_gas accepted_last hidden",
 )
 _CLAIM = View(ClaimView, "Jobs", "viewOf", "claims", beside="index uri")
 _GROUP = View(Group, "Jobs", "viewOf", "groups", beside="index refutes last")
@@ -321,42 +322,6 @@ def job_view(
         base_fee=base_fee,
         stake_gas=stake_gas,
         accepted_last=EMPTY,
-    )
-
-
-@dataclass
-class Claims(Fold, contract="Jobs"):
-    """Claims of a job by their events. The contract keeps neither URIs nor last checkpoints."""
-
-    claims: list[tuple[int, str, int, int]] = field(default_factory=list)
-    """Number, owner in lower case, stake and group of each."""
-    uris: list[str] = field(default_factory=list)
-    lasts: list[bytes] = field(default_factory=list)
-
-    def on_claimed(self, owner: str, claim: int, group: int, last: bytes, stake: int, uri: str) -> None:
-        self.claims.append((claim, owner.lower(), stake, group))
-        self.uris.append(uri)
-        self.lasts.append(last)
-
-
-def with_events(job: JobView, events: Iterable[Event]) -> JobView:
-    """Return a job with what the events of its claims say. Raises RpcCorrupt unless they are of the claims in the view.
-
-    NOTE: a refutation that keeps the last checkpoint of the root that it refutes says zero.
-    """
-    told = Claims.of(events)
-    if told.claims != [(c.index, c.owner.lower(), c.stake, c.group) for c in job.claims]:
-        raise RpcCorrupt(f"the endpoint has not all events of job {job.id}; use one with complete logs")
-    lasts: list[bytes] = []
-    for group in job.groups:
-        last = told.lasts[group.members[0]]
-        lasts.append(lasts[group.refutes] if last == EMPTY and group.refutes is not None else last)
-    accepted = job.waiting if job.phase is JobPhase.ACCEPTED else None
-    return replace(
-        job,
-        claims=tuple(replace(claim, uri=told.uris[claim.index]) for claim in job.claims),
-        groups=tuple(replace(group, last=lasts[group.index]) for group in job.groups),
-        accepted_last=EMPTY if accepted is None else lasts[accepted],
     )
 
 

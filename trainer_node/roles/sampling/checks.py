@@ -18,6 +18,7 @@ from ...compute.processors import Share
 from ...errors import Malformed
 from ...network.sources import Source
 from ...run.refutation import Refuted
+from ...run.step_times import Taken
 from .budget import ChainClock
 from .part import Part
 
@@ -60,6 +61,8 @@ class Root:
     """By interval: the instant on the chain up to which its data are waited for."""
     asking: int = 0
     """The interval whose data are asked for."""
+    took: dict[int, Taken] = field(default_factory=dict)
+    """By interval that is replayed, or was found wrong: the seconds of its slowest steps."""
     share: Share = field(default_factory=Share)
     """Time of the processors that its intervals have had, all together."""
     withheld: bool = False

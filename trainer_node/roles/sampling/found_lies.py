@@ -21,6 +21,7 @@ from ...chain.threads import Threads
 from ...compute.packages import Lost
 from ...run.refutation import Refuted
 from ...run.replay import Replay
+from ...run.step_times import Taken
 from ...run.tensors import WHOLE
 from .checks import Checks, Plan, Root
 from .interval_runner import IntervalRunner, Task
@@ -38,6 +39,15 @@ class LieRunner(IntervalRunner):
     def found(self, job_id: int) -> list[Refuted]:
         checks = self._checks.get(job_id)
         return [] if checks is None else checks.found()
+
+    def took(self, job_id: int, lie: Refuted) -> Taken:
+        """Return what the slowest steps of the interval of a lie have taken. SAFETY: a liar chooses the states after
+        its lie, so what the steps after them take says nothing of that."""
+        checks, took, key = self._checks.get(job_id), Taken(), (lie.against, lie.index + 1)
+        if checks is not None:
+            for one in (checks.roots.get(lie.against), checks.staked.get(key)):
+                took = took if one is None else took.most(one.took.get(key[1], Taken()))
+        return took
 
     def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:
         """Return the run behind a claim: that of one interval for a refutation, else the whole one."""

@@ -25,10 +25,10 @@ from referee_py.errors import Unavailable
 from ...audit.claimed import ClaimedRun
 from ...audit.interval import Auditor
 from ...chain import Group, JobView
+from ...compute.breaks import Breaks
 from ...compute.job_runner import JobRunner
 from ...compute.lanes import Turn
 from ...compute.packages import Work
-from ...compute.processors import Processors
 from ...compute.run_execution import Equipment
 from ...errors import DiskFailed, Malformed
 from ...limits.waits import staked_s
@@ -37,6 +37,7 @@ from ...network.sources import Served
 from ...run.cost_estimate import MARGIN
 from ...run.refutation import Refuted
 from ...run.replay import Interrupted
+from ...run.step_times import StepTimes, Taken
 from .budget import Means, data_s
 from .checks import BudgetSpent, Checks, Meter, Plan, Root, provable
 from .decide import claimable_s
@@ -112,7 +113,7 @@ class IntervalRunner(JobRunner):
     def __init__(self, has: Equipment, *, samples: Sampling) -> None:
         super().__init__(has)
         self._samples = samples
-        self._processors = Processors()
+        self._processors = self._runs.beside()
 
     def _whole_s(self, job: JobView) -> float | None:
         estimate = self._estimate(job)
@@ -216,12 +217,14 @@ class IntervalRunner(JobRunner):
         computed = self._compute(task, auditor, interval, meter, turn)
         if computed == claimed.tree.leaves[interval - 1]:
             _log.info("sample.match", **task.about(interval), of=claimed.count)
+            task.root.took.pop(interval, None)
             return None
         _log.error("sample.differs", **task.about(interval), of=claimed.count, computed=computed.hex())
         store = self._store(task.job.id)
         with contextlib.suppress(DiskFailed):
             store.hold(*claimed.names(interval))
-        return Part(auditor, interval, computed, store, unkept=self._unkept(task.job.id))
+        unkept = self._unkept(task.job.id)
+        return Part(auditor, interval, computed, store, unkept=unkept, turns=self._turns)
 
     def _bring(self, parts: Iterator[None], meter: Meter) -> None:
         """Bring data, part by part. Raises Unavailable, Malformed, BudgetSpent."""
@@ -232,22 +235,36 @@ class IntervalRunner(JobRunner):
     def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None) -> bytes:
         """Replay an interval; what is found wrong stays in memory. Raises Interrupted, BudgetSpent, MemoryShort.
         SAFETY: what we have staked on waits for nobody. All others of a root have one share of the processors: the
-        client says how many they are."""
-        checks = task.checks
+        client says how many they are, and what a step of theirs takes."""
+        checks, times = task.checks, StepTimes()
 
         def wanted() -> None:
             if self._stop.is_set() or checks.over or (turn is not None and turn.is_set()):
                 raise Interrupted(f"stopped in interval {interval}")
 
         def on_step(step: int) -> None:
+            # SAFETY: what we stake next is decided by what a step really takes, not by the first one alone.
+            end = auditor.published.span(interval)[1]
+            times.ends(committed=step == end)
+            took = task.root.took
+            took[interval] = took.get(interval, Taken()).most(times.slowest)
             wanted()
             # SAFETY: the client says how long an interval is.
-            if step < auditor.published.span(interval)[1] and meter.spent():
+            if step < end and meter.spent():
                 raise BudgetSpent(f"the budget is spent after step {step}")
 
         if task.root.staked:
-            with self._memory(task, auditor, interval, must=True) as kept_if_wrong, meter:
-                return kept_if_wrong(auditor.replay(interval, on_step))
+            alone = Breaks(times, wanted)
+
+            def after_step(step: int) -> None:
+                on_step(step)
+                alone.begins()
+
+            kept = self._memory(task, auditor, interval, must=True)
+            with self._first(), kept as kept_if_wrong, meter, alone.taken():
+                auditor.ready(interval)
+                alone.begins()
+                return kept_if_wrong(auditor.replay(interval, after_step))
         share = task.root.share
         share.leaves = False
         if turn is not None:
@@ -256,12 +273,23 @@ class IntervalRunner(JobRunner):
         with self._processors.share(share, task.ends) as pass_on:
             wanted()
 
+            def in_step() -> None:
+                wanted()
+                if meter.spent():
+                    raise BudgetSpent(f"the budget is spent in the midst of a step of interval {interval}")
+                pass_on.in_step()
+
+            breaks = Breaks(times, in_step)
+
             def between(step: int) -> None:
                 on_step(step)
-                if pass_on():
-                    wanted()
+                with breaks.rest():
+                    if pass_on():
+                        wanted()
 
-            with self._memory(task, auditor, interval) as kept_if_wrong, meter:
+            with self._memory(task, auditor, interval) as kept_if_wrong, meter, breaks.taken():
+                auditor.ready(interval)
+                breaks.begins()
                 return kept_if_wrong(auditor.replay(interval, between))
 
     def _has_whole(self, job_id: int) -> bool:

@@ -18,6 +18,7 @@ from ...errors import ConfigError, DiskFailed
 from ...run.checkpoints import Checkpoint
 from ...run.refutation import Refuted
 from ...run.replay import Replay
+from ...run.turns import Turns
 from ...storage.store import Store
 
 
@@ -48,10 +49,14 @@ class Part(Replay):
         store: Store,
         *,
         unkept: Callable[[DiskFailed | None], None] = lambda _: None,
+        turns: Turns | None = None,
     ) -> None:
-        claimed = auditor.published
+        claimed, kept = auditor.published, NoCheckpoints()
         super().__init__(
-            auditor.package, auditor.backend, store, NoCheckpoints(), log_source=auditor.logs, unkept=unkept
+            *(auditor.package, auditor.backend, store, kept),
+            log_source=auditor.logs,
+            unkept=unkept,
+            turns=turns,
         )
         self._claimed, self._first = claimed, auditor.first(interval)
         self.interval, self.computed = interval, computed

@@ -62,8 +62,6 @@ class Samples:
 
     def __init__(self, node: Daemon) -> None:
         self._node, self._settings = node, node.settings
-        self._seeds = node.remembered.of_jobs(dict[bytes, bytes])
-        """By job and root."""
         self._told = node.remembered.of_jobs(bool)
         self._telling = threading.Lock()
         """NOTE: the roots of a job are drawn side by side."""
@@ -76,11 +74,18 @@ class Samples:
         return float(number) if kind == "sample" else min(1.0, deterrence(job, self._settings.samplers).share)
 
     def plan(self, job: JobView, group: Group) -> Plan | None:
-        """Return what to check of a claimed root; None while its draw is not known."""
-        seed = self._seed(job, group)
-        if seed is None:
-            return None
+        """Return what to check of a claimed root; None while its draw is not known.
+
+        Raises RpcUnavailable and RpcCorrupt where endpoints do not confirm what it is drawn by.
+        """
         settings, terms = self._settings, job.program
+        if settings.check == "share":
+            found = self._public(job, group)
+            if found is None:
+                return None
+            job, seed = found
+        else:
+            seed = secret_seed(self._secret(job), group.root)
         intervals = leaf_count(0, terms.steps, terms.strides[0])
         count = min(intervals, max(1, math.ceil(self.share(job) * intervals)))
         self._tell(job, count, intervals)
@@ -99,9 +104,8 @@ class Samples:
         groups = [] if me is None else own_refutations(job, me, group)
         if not groups:
             return ()
-        events = self._node.client.snapshot().job_events(job.id, "Refuted")
-        intervals = {e.args["group"]: int(e.args["interval"]) + 1 for e in events}
-        return tuple(dict.fromkeys(intervals[own.index] for own in groups if own.index in intervals))
+        intervals = self._node.client.snapshot().refuted(job)
+        return tuple(dict.fromkeys(intervals[own.index] for own in groups))
 
     def lost(self, job: JobView, lie: Refuted) -> bool:
         """Return whether we have lost a refutation that says the same."""
@@ -137,16 +141,6 @@ class Samples:
             reason=str(needed),
         )
 
-    def _seed(self, job: JobView, group: Group) -> bytes | None:
-        seeds, root = self._seeds[job.id], group.root
-        if root not in seeds:
-            if self._settings.check != "share":
-                seeds[root] = secret_seed(self._secret(job), root)
-            elif (block_hash := self._block_after(job, group)) is not None:
-                address = self._node.address or "0x" + "00" * 20
-                seeds[root] = public_seed(block_hash, address, root)
-        return seeds.get(root)
-
     def _secret(self, job: JobView) -> bytes:
         if self._node.transactions is None:
             return self._random
@@ -154,18 +148,25 @@ class Samples:
         with self._telling:
             return Salts(self._node.transactions.account, self._node.database).secret(*where, job.id)
 
-    def _block_after(self, job: JobView, group: Group) -> bytes | None:
-        """Return the hash of the block after the root's first claim; None while there is none.
+    def _public(self, job: JobView, group: Group) -> tuple[JobView, bytes] | None:
+        """Return the job by which a share is drawn, and the seed: of the block after the root's first claim. None while
+        there is none.
 
+        SAFETY: what one endpoint says of these chooses what is checked, once and for good. So the block is that of most
+        endpoints, and others confirm the job and its claims.
         SAFETY: a refutation's root is not a claim, but has the event of one. Who refutes first and claims that root
         afterwards would know the draw.
         """
-        snapshot = self._node.client.snapshot()
+        client = self._node.client
+        snapshot = client.snapshot()
+        told = snapshot.job(job.id)
         events = snapshot.job_events(job.id, "Claimed")
         claims = [e.block for e in events if e.name == "Claimed" and e.args["group"] == group.index]
         if not claims or claims[0] >= snapshot.block.number:
             return None
-        return self._node.client.block(claims[0] + 1).hash
+        snapshot.confirm()
+        address = self._node.address or "0x" + "00" * 20
+        return told, public_seed(client.agreed_block(claims[0] + 1).hash, address, group.root)
 
 
 class Sampler:
@@ -215,7 +216,13 @@ class Sampler:
             return []
         dearest = self._acceptance.dearest_beside(job)
         affordable = partial(self._affordable, job)
+        found = [lie for lie in found if self._in_time(job, lie)]
         return sampler_actions(job, me, found, now, affordable=affordable, dearest_beside=dearest)
+
+    def _in_time(self, job: JobView, lie: Refuted) -> bool:
+        """Return whether the match about a lie could be played, by what the steps of its interval have taken."""
+        took = self._runner.took(job.id, lie)
+        return self._acceptance.takes(job.id, self._acceptance.match(job, took))
 
     def pends(self, job: JobView, lies: list[Refuted], now: int) -> bool:
         """Return whether we may refute one of the lies, now or soon."""

@@ -105,6 +105,47 @@ def test_an_optimizer_of_pytorch_is_taken_with_its_options(name: str) -> None:
     check(captured(module, from_torch(optimizer)), module, plain(optimizer))
 
 
+DONE = 7
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_run_continues_from_the_state_of_an_optimizer_that_has_stepped(name: str) -> None:
+    """State, count of steps and schedule: rates, corrections of bias and first steps are those of step 8."""
+    module = mlp()
+    optimizer = KINDS[name](module.parameters())
+    schedule = lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+    eager.run_eager(module, eager.of(cross_entropy), optimizer, DATA, ORDER[:DONE], schedule)
+    rest = ORDER[DONE:]
+    built = capture(module, cross_entropy, from_torch(optimizer, schedule, len(rest)), DATA, rest)
+    ours, slots = eager.run_program(built, len(rest))
+    theirs = eager.run_eager(module, eager.of(cross_entropy), optimizer, DATA, rest, schedule)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    for key, parameter in module.named_parameters():
+        np.testing.assert_allclose(slots[f"param.{key}"], parameter.detach().numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_an_optimizer_that_has_stepped_says_where_it_cannot_be_continued() -> None:
+    module = mlp()
+    module[3].requires_grad_(False)  # type: ignore[index]
+    optimizer = torch.optim.Adam(module.parameters(), 0.01)
+    eager.run_eager(module, eager.of(cross_entropy), optimizer, DATA, ORDER[:2])
+    module[3].requires_grad_(True)  # type: ignore[index]
+    with pytest.raises(
+        CaptureError, match=r"3.weight has no state in the optimizer, and others have made 2 steps"
+    ):
+        captured(module, from_torch(optimizer))
+    eager.run_eager(module, eager.of(cross_entropy), optimizer, DATA, ORDER[:3])
+    with pytest.raises(
+        CaptureError, match="have made from 3 to 5 steps; put those that were trained less into a"
+    ):
+        captured(module, from_torch(optimizer))
+    other = torch.optim.Adam(module.parameters(), 0.01)
+    eager.run_eager(module, eager.of(cross_entropy), other, DATA, ORDER[:1])
+    other.state[module[0].weight]["exp_avg"] = torch.zeros(3)  # type: ignore[index]
+    with pytest.raises(CaptureError, match=r"state adam.first of 0.weight is \[3\]; it must be \[16, 6\]"):
+        captured(module, from_torch(other))
+
+
 def by_decay(module: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Return the matrices, and the biases with the norms."""
     parameters = list(module.parameters())
@@ -260,15 +301,6 @@ def cycled(p: Parameters) -> Optimizer:
     return from_torch(optimizer, lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=STEPS), STEPS)
 
 
-def stepped(p: Parameters) -> Optimizer:
-    parameters = list(p)
-    optimizer = torch.optim.Adam(parameters, 0.1)
-    for parameter in parameters:
-        parameter.grad = torch.ones_like(parameter)
-    optimizer.step()
-    return from_torch(optimizer)
-
-
 def scheduled(p: Parameters, steps: int | None, own: bool = True) -> Optimizer:
     parameters = list(p)
     optimizer, other = (torch.optim.SGD(parameters, 0.1) for _ in range(2))
@@ -290,7 +322,6 @@ REFUSED: dict[str, tuple[Callable[[Parameters], Optimizer], str]] = {
     ),
     "plateau": (plateau, "ReduceLROnPlateau cannot be run by itself"),
     "a cycle of momentum": (cycled, "OneCycleLR changes momentum, not only the rate"),
-    "an optimizer that has stepped": (stepped, "has stepped already"),
     "a scheduler without steps": (lambda p: scheduled(p, None), "needs the number of steps"),
     "a scheduler of another optimizer": (
         lambda p: scheduled(p, 9, own=False),

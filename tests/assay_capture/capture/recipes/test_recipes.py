@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from torch import nn
 
 from assay_capture.capture import BUILTIN, SGD, CaptureError, Recipe, build, capture, load_recipe
 from assay_capture.capture.recipe import seeded_parameters
+from assay_capture.capture.recipes import digits as recipes_of_digits
+from assay_capture.capture.recipes.digits import digits
 from assay_capture.capture.seeded import data_order, permutation, uniform
 from referee_py.execute import Metrics, Run
 from trainer_node.local.bundle import Bundle
@@ -31,6 +34,20 @@ bundle = build(load_recipe(sys.argv[1], steps=3, batch_size=8))
 run = Run(bundle.program, bundle.constants, bundle.initial, 3, (1,), repops.backend("cpu"))
 print(bundle.program.file_hash().hex(), bundle.terms.hash().hex(), run.commit_run().root.hex())
 """
+
+
+def test_digits_are_those_of_scikit_learn() -> None:
+    """The digest is of what its own function gives; the package is not imported, since that takes seconds."""
+    flat, images = digits(image=False), digits(image=True)
+    found = hashlib.sha256(flat["x"].tobytes() + flat["y"].tobytes()).hexdigest()
+    assert found == "8b3b6ae90863430bdef06a3f7d1ec2f6a905a53d3375655b18cf63780ad98772"
+    assert (images["x"].shape, images["x"].tobytes()) == ((1797, 1, 8, 8), flat["x"].tobytes())
+
+
+def test_digits_without_scikit_learn_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipes_of_digits, "find_spec", lambda _: None)
+    with pytest.raises(CaptureError, match=r"install the extra \[demo\]"):
+        digits(image=False)
 
 
 @pytest.mark.parametrize(

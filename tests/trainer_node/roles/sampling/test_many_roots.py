@@ -37,7 +37,7 @@ from trainer_node.storage.store import Store
 from .test_runner import Wanted
 
 DAY = 24 * 3600
-JOBS, LEAVES = 40, 1 << 15
+JOBS, LEAVES = 3 * LANES, 1 << 15
 SMALL = 1 << 18
 """Bytes for each root, whatever its run has: a quarter of its tree as it was held before."""
 

@@ -21,16 +21,18 @@ from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFailed
 from trainer_node.roles.sampling.budget import ChainClock, Means
 from trainer_node.roles.sampling.checks import Checks, Plan, Root, provable
+from trainer_node.roles.sampling.draw import public_seed
 from trainer_node.roles.sampling.interval_runner import ATTEMPTS
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.run.refutation import Refuted
 from trainer_node.storage.artifacts import Kind, Name
+from trainer_node.storage.database import Database
 from trainer_node.storage.store_files import path_of
 
 NOTHING: Any = None
 EQUIPMENT = Equipment(
-    *(NOTHING, NOTHING, NOTHING), max_memory=1, exact_slowdown=1.0, max_logs=1, evaluator=NOTHING
+    *(NOTHING, Database(None), NOTHING), max_memory=1, exact_slowdown=1.0, max_logs=1, evaluator=NOTHING
 )
 HOUR = 3600
 
@@ -378,10 +380,17 @@ def test_a_draw_is_of_the_claim_and_not_of_a_refutation_with_its_root() -> None:
         SimpleNamespace(name="Claimed", block=block, args={"group": group, "root": root})
         for block, group in ((10, 1), (20, 2))
     ]
-    snapshot = SimpleNamespace(job_events=lambda *_: events, block=SimpleNamespace(number=30))
-    block = lambda number: SimpleNamespace(hash=number)  # noqa: E731
-    client = SimpleNamespace(snapshot=lambda: snapshot, block=block)
-    node: Any = SimpleNamespace(client=client, settings=NOTHING, remembered=Remembered())
-    samples = Samples(node)
+    job, confirmed = job_of(root), list[bool]()
+    snapshot = SimpleNamespace(
+        job=lambda _: job,
+        job_events=lambda *_: events,
+        block=SimpleNamespace(number=30),
+        confirm=lambda: confirmed.append(True),
+    )
+    block = lambda number: SimpleNamespace(hash=bytes([number]))  # noqa: E731
+    client = SimpleNamespace(snapshot=lambda: snapshot, agreed_block=block)
+    me = "0x" + "aa" * 20
+    node: Any = SimpleNamespace(client=client, settings=NOTHING, remembered=Remembered(), address=me)
     group: Any = SimpleNamespace(index=2, root=root)
-    assert samples._block_after(job_of(root), group) == 21
+    assert Samples(node)._public(job, group) == (job, public_seed(bytes([21]), me, root))
+    assert confirmed

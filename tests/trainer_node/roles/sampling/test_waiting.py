@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from referee_py.errors import Unavailable
-from trainer_node.chain.events import Event
+from trainer_node.chain.events import Event, Query
+from trainer_node.chain.reader import Reader
+from trainer_node.chain.snapshot import Snapshot
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFull, RpcCorrupt
 from trainer_node.network.sources import Source
@@ -104,18 +106,27 @@ def test_a_disk_that_was_full_for_a_moment_takes_no_interval_from_the_draw(
     assert [lie.index for lie in runner.checked(job_of(root))] == [2]
 
 
-class Flooded:
+class Flooded(Reader):
     """A chain on which a stranger has made more commitments in a job than an endpoint may show events."""
 
-    def job_events(self, job_id: int, *names: str) -> list[Event]:
-        if not names or "ChallengeCommitted" in names:
+    def __init__(self) -> None:
+        self._client = SimpleNamespace(cache=None)  # type: ignore[assignment]
+
+    def events(self, query: Query, *_: Any, **__: Any) -> list[Event]:
+        if not query.names or "ChallengeCommitted" in query.names:
             raise RpcCorrupt("eth_getLogs gave 100412 logs; there cannot be more than 100000")
-        return [Event("Refuted", {"group": 1, "interval": 2}, job_id, bytes(32), 0)]
+        return [Event("Refuted", {"group": 1, "interval": 2}, 1, bytes(32), 0)]
+
+
+def flooded() -> Snapshot:
+    snapshot = object.__new__(Snapshot)
+    snapshot._read, snapshot._contracts = Flooded(), SimpleNamespace(jobs=None)  # type: ignore[assignment]
+    return snapshot
 
 
 def test_commitments_of_strangers_do_not_keep_us_from_what_we_have_staked_on() -> None:
     me = "0x" + "aa" * 20
-    client = SimpleNamespace(snapshot=Flooded)
+    client = SimpleNamespace(snapshot=flooded)
     node: Any = SimpleNamespace(address=me, client=client, settings=None, remembered=Remembered())
     own = SimpleNamespace(index=1, root=b"ours", refutes=0, dead=False, members=(0,))
     job: Any = SimpleNamespace(id=1, groups=[own], claims=[SimpleNamespace(owner=me)])

@@ -107,6 +107,7 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
         transactions=None,
         remembered=Remembered(),
         keeper=keeper,
+        duties=SimpleNamespace(moves_s=lambda _: 0.0, sends_s=lambda _: 0.0),
         client=SimpleNamespace(deployment=SimpleNamespace(referee=REFEREE), snapshot=lambda: snapshot),
     )
     with SlowServer(Store(tmp_path / "run" / "artifacts", sync=False), clock) as server:

@@ -1,0 +1,248 @@
+"""The engine: one thread that computes all answers, each in a row of its own, a token of every row in each turn.
+
+    submit ──> queue ──> reader ──> row of the batch, or alone ──> Answer.take, until it ends
+                         a chunk     one step writes a token of every row
+                         of a prompt
+                         in a turn
+
+INVARIANT: nothing here decides what an answer is. Which rows stand beside each other, when, and with which of the
+programs of `steps` they are computed changes no bit of it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from assay_capture.capture import Built
+from referee_py.commit.tensor import Array
+from referee_py.compiled import Compiled
+
+from .answer import Answer
+from .model import Model
+
+_log = structlog.get_logger(__name__)
+
+
+class Full(Exception):
+    """The queue has no place."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Bounds of what the engine does at once: rows of a batch, places read in a turn, answers that wait."""
+
+    rows: int = 8
+    chunk: int = 32
+    waiting: int = 64
+    seconds: float = 600.0
+    """Time of an answer from its submission on. Then it ends where it is."""
+
+
+class Machine:
+    """A program with its memory: the slots by name, each with a first dimension of rows."""
+
+    def __init__(self, built: Built) -> None:
+        self._compiled = Compiled(built.program, built.constants)
+        self._compiled.load(built.initial)
+        self.slots: dict[str, Array] = dict(zip(built.labels.slots, self._compiled.slots, strict=True))
+
+    def run(self) -> None:
+        self._compiled.run(1)  # NOTE: neither program reads the number of the step
+
+    def fill(self, row: int, prompt: tuple[int, ...], parameters: Mapping[str, int | float]) -> None:
+        """Make a row that of a request before its first step."""
+        for slot in self.slots.values():
+            slot[row] = 0
+        self.slots["tokens"][row, : len(prompt)] = prompt
+        self.slots["length"][row] = len(prompt)
+        for name, value in parameters.items():
+            self.slots[name][row] = value
+
+    def copy(self, row: int, other: Machine, to: int) -> None:
+        """Copy a row to one of another machine."""
+        for name, slot in self.slots.items():
+            other.slots[name][to] = slot[row]
+
+
+@dataclass(eq=False)
+class _Row:
+    """An answer in a row of a machine."""
+
+    answer: Answer
+    due: float
+    machine: Machine
+    row: int = 0
+
+
+@dataclass
+class Counts:
+    """Counts since the start."""
+
+    tokens: int = 0
+    read: int = 0
+    answers: int = 0
+    cancelled: int = 0
+    steps: int = 0
+    failures: int = field(default=0)
+
+
+class Engine:
+    """Use it as a context manager. `submit` may be called by any thread; answers are told in the engine's own."""
+
+    def __init__(
+        self, model: Model, capacity: Capacity | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.model, self.capacity = model, capacity or Capacity()
+        self.counts = Counts()
+        self._clock = clock
+        self._one = Machine(model.one)
+        self._many = Machine(model.writing(self.capacity.rows)) if self.capacity.rows > 1 else self._one
+        self._reader = Machine(model.reading(self.capacity.chunk))
+        self._queue: deque[tuple[Answer, float]] = deque()
+        self._reading: _Row | None = None
+        self._rows: list[_Row] = []
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
+
+    def __enter__(self) -> Engine:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    @property
+    def running(self) -> int:
+        return len(self._rows) + (self._reading is not None)
+
+    def submit(self, answers: list[Answer]) -> None:
+        """Queue answers, all or none. Raises Full."""
+        with self._changed:
+            if len(self._queue) + len(answers) > self.capacity.waiting or self._stopped:
+                raise Full
+            due = self._clock() + self.capacity.seconds
+            self._queue.extend((answer, due) for answer in answers)
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not (self._stopped or self._queue or self._reading or self._rows):
+                    self._changed.wait()
+                if self._stopped:
+                    break
+            try:
+                self.turn()
+            except Exception:  # NOTE: the service stays; those whose answers are lost are told
+                _log.exception("engine.turn")
+                self.counts.failures += 1
+                self._drop("the engine failed; see the server's log")
+        self._drop("the server stops")
+
+    def turn(self) -> None:
+        """Take out what is over, read a chunk of a prompt, and write a token of every row."""
+        self._leave()
+        self._admit()
+        if self._reading is not None:
+            self._read(self._reading)
+        if self._rows:
+            self._write()
+
+    def _drop(self, why: str) -> None:
+        with self._changed:
+            queued = [answer for answer, _ in self._queue]
+            self._queue.clear()
+        for answer in (*queued, *(row.answer for row in self._all())):
+            answer.fail(why)
+        self._rows, self._reading = [], None
+
+    def _all(self) -> list[_Row]:
+        return [*self._rows, *([] if self._reading is None else [self._reading])]
+
+    def _leave(self) -> None:
+        """Take out answers that nobody waits for, and end those whose time is over."""
+        now = self._clock()
+        for row in self._all():
+            if not row.answer.cancelled and now < row.due:
+                continue
+            if row.answer.cancelled:
+                self.counts.cancelled += 1
+            else:
+                self._end(row.answer)
+            self._rows = [other for other in self._rows if other is not row]
+            if row is self._reading:
+                self._reading = None
+
+    def _end(self, answer: Answer) -> None:
+        if answer.written:
+            answer.finish()
+            self.counts.answers += 1
+        else:
+            answer.fail("the time of this answer was over before its first token")
+
+    def _admit(self) -> None:
+        while self._reading is None and len(self._rows) < self.capacity.rows:
+            with self._changed:
+                if not self._queue:
+                    return
+                answer, due = self._queue.popleft()
+            if answer.cancelled:
+                self.counts.cancelled += 1
+            elif self._clock() >= due:
+                self._end(answer)
+            else:
+                self._reader.fill(0, answer.prompt, answer.parameters.slots())
+                self._reading = _Row(answer, due, self._reader)
+
+    def _read(self, row: _Row) -> None:
+        """Read a chunk of the prompt; where only its last token is left, the row joins those that are written."""
+        place = self._reader.slots["place"]
+        last = len(row.answer.prompt) - 1
+        if place[0] < last:
+            self._reader.run()
+            self.counts.read += self.capacity.chunk
+        if place[0] >= last:
+            self._reading = None
+            self._rows.append(row)
+
+    def _write(self) -> None:
+        machine = self._placed()
+        machine.run()
+        self.counts.steps += 1
+        for row in list(self._rows):
+            place = int(machine.slots["place"][row.row])
+            token = int(machine.slots["tokens"][row.row, place])
+            self.counts.tokens += 1
+            if row.answer.take(token, machine.slots["logprobs"][row.row]):
+                self._rows.remove(row)
+                self.counts.answers += 1
+
+    def _placed(self) -> Machine:
+        """Bring all rows into one machine, and return it: that of one row where there is no other."""
+        machine = self._one if len(self._rows) == 1 else self._many
+        free = {*range(self.capacity.rows)} - {row.row for row in self._rows if row.machine is machine}
+        for row in self._rows:
+            if row.machine is not machine:
+                to = min(free)
+                free.remove(to)
+                row.machine.copy(row.row, machine, to)
+                row.machine, row.row = machine, to
+        return machine

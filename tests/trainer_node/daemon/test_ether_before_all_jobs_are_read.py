@@ -1,0 +1,61 @@
+"""A node whose database is lost, or older than its newest stake (a restored backup), finds its jobs in their turns, 64
+a round. Until then it knew of none, and sent on, or staked, the ether that these jobs may need."""
+
+from __future__ import annotations
+
+import pytest
+
+from referee_py.errors import InvalidInput
+from trainer_node.daemon.job_queue import PER_ROUND, JobQueue, Scheduler
+from trainer_node.errors import RpcUnavailable
+from trainer_node.observe.problems import Problems
+from trainer_node.storage.database import Database
+
+from .test_job_queue import Chain, go
+
+STAKED = 5000
+
+
+def scheduler(*, lost: bool) -> Scheduler:
+    return Scheduler(JobQueue(Database(None)), Problems(), lost=lambda: lost)
+
+
+def test_a_round_that_has_not_seen_all_jobs_does_not_know_what_they_may_take() -> None:
+    node, chain = scheduler(lost=True), Chain(10_000)
+    seen = set[int]()
+    while len(seen) < chain.count:
+        seen |= set(go(node, chain, lambda found: found.id == STAKED))
+        assert node.complete == (len(seen) == chain.count)
+        assert node.unread == chain.count - len(seen)
+    assert STAKED in seen
+
+
+def test_a_node_that_knows_all_it_has_sent_waits_for_nothing() -> None:
+    node = scheduler(lost=False)
+    go(node, Chain(10_000))
+    assert (node.complete, node.unread) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "read"),
+    [(ValueError("bug"), True), (InvalidInput("bad"), True), (RpcUnavailable("away"), False)],
+)
+def test_a_job_that_its_author_has_broken_is_not_waited_for_and_what_an_endpoint_lacks_is(
+    error: Exception, read: bool
+) -> None:
+    node, chain = scheduler(lost=True), Chain(PER_ROUND, {3: error})
+    for _ in range(3):
+        go(node, chain)
+    assert (node.unread == 0) == read
+
+
+@pytest.mark.parametrize("first", [0, 10_000])
+def test_one_look_that_shows_fewer_jobs_makes_none_known(first: int) -> None:
+    """The attack: one endpoint says once that there is no job, or fewer than there are."""
+    node, chain = scheduler(lost=True), Chain(first)
+    go(node, chain)
+    for count in (10_000, 0, 10, 10_000):
+        chain.count = count
+        go(node, chain)
+        assert node.unread
+        assert not node.complete

@@ -1,0 +1,74 @@
+"""What a hearing does while runs rest for it, and what it keeps of executions that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from referee_py.commit import Record
+from referee_py.panel.state import HearingPhase
+from referee_py.trial import Stage
+from trainer_node.network.opponents import Opponents
+from trainer_node.play.drafts import RoundPatience
+from trainer_node.play.hearings import HearingPlayer
+from trainer_node.play.right_records import Rights
+
+from ..desk import until
+from ..hearing_room import ME, Room
+
+PATIENT_S = 60.0
+
+
+def test_no_run_rests_while_the_other_side_s_server_is_asked(tmp_path: Path) -> None:
+    room, resting, asked = Room(tmp_path), [False], list[bool]()
+
+    @contextmanager
+    def first() -> Iterator[None]:
+        resting[0] = True
+        yield
+        resting[0] = False
+
+    class Served:
+        def ask(self, _: Sequence[str]) -> Served:
+            return self
+
+        def tensor(self, *_: object) -> None:
+            asked.append(resting[0])
+
+    contracts, served = room.hearing_player._contracts, cast(Opponents, Served())
+    room.hearing_player = HearingPlayer(contracts, ME, served, room.stop, RoundPatience(PATIENT_S), first)
+    room.has_come_to(HearingPhase.TRIAL, trials=1)
+    while room.trial.stage is not Stage.POST:
+        if moves := room.attend(room.source()):
+            room.accept(0, moves)
+        else:
+            room.liar_plays()
+    assert asked
+    assert not any(asked)
+
+
+def test_two_executions_that_differ_are_followed_by_a_third(tmp_path: Path) -> None:
+    """On a device that fails now and then; it is asked where the processor is late."""
+    room = Room(tmp_path)
+    right = room.dispute.records[0]
+    found = [None, right]
+
+    class Run:
+        def right(self, *_: int) -> Record:
+            raise MemoryError("no room")
+
+        def again(self, *_: int) -> Record | None:
+            return found.pop(0)
+
+    rights = Rights()
+
+    def looked() -> Record | None:
+        try:
+            return rights.of(room.hearing, Run(), 0.0, hurry=True)
+        except MemoryError:
+            return None
+
+    assert until(looked) == right
+    assert not found

@@ -1,0 +1,186 @@
+"""The turns of a job: each decides what is due, and that is sent before the next one decides.
+
+SAFETY: an adversary may have caused an error in one of the turns; the other turns are still taken.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+import structlog
+
+from referee_py.errors import AssayError
+
+from ..chain import Call, JobView, Snapshot, TransactionManager
+from ..errors import Disagreement, Reverted, RpcCorrupt, RpcUnavailable
+from ..limits.waits import MINED_S
+from ..stake.reserved_ether import Reserve
+from .due import Due
+from .helping import GasBudget
+from .service import Daemon
+
+_log = structlog.get_logger(__name__)
+
+
+class Turn(NamedTuple):
+    """One decision: what it is about, for the log, and how to make it. ``helps``: see `Due`; for all that is due."""
+
+    of: str
+    decide: Callable[[], Iterable[Due]]
+    helps: int | None = None
+
+
+def raising(error: Exception) -> Callable[[], Iterable[Due]]:
+    """Return a decision that could not be made: the error takes the turn, and the other turns continue."""
+
+    def decide() -> Iterable[Due]:
+        raise error
+
+    return decide
+
+
+class Role(ABC):
+    """Part of a daemon in the jobs of the deployment. ``joins``: it may do something in a job that trains."""
+
+    joins = False
+
+    @abstractmethod
+    def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
+        """Return whether the job concerns us, and the turns that we take in it, in their order."""
+
+    def works_at(self, _job_id: int) -> bool:
+        """Return whether we compute something for a job."""
+        return False
+
+    def pressed(self) -> bool:
+        """Return whether the account needs what the contracts owe it, however dear gas is."""
+        return False
+
+
+class JobTurns:
+    """Takes a role's turns for the node's key, or only computes if it has none. ``unread`` returns the number of jobs
+    of which it is not known whether they are ours."""
+
+    def __init__(
+        self, node: Daemon, role: Role, sender: Sender | None, unread: Callable[[], int] = lambda: 0
+    ) -> None:
+        self._node = node
+        self._role = role
+        self._sender = sender
+        self._unread = unread
+        self.concerned = False
+        """True if a job has concerned us in this round; the loop resets it after the round."""
+        self.withheld: str | None = None
+        """Reason why something was not staked in this round; the loop resets it before the round."""
+
+    def attend(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
+        """Do what is due in a job, and notify the operator where it is disputed and concerns us. Return whether the job
+        concerns us, and the last error of its turns."""
+        ours, failed = self._take(snapshot, job)
+        if ours:
+            self._node.notices.see(job)
+        return ours, failed
+
+    def _take(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
+        ours, turns = self._role.turns(snapshot, job)
+        self.concerned |= ours
+        if job.phase.ended and not ours:
+            self._node.job_over(job)
+        failed: Exception | None = None
+        for turn in turns:
+            try:
+                self.send(snapshot, turn.decide(), helps=turn.helps)
+            except Exception as error:
+                _log.warning(
+                    "turn.failed", job=job.id, of=turn.of, error=type(error).__name__, reason=str(error)
+                )
+                failed = error
+        return ours, failed
+
+    def send(self, snapshot: Snapshot, dues: Iterable[Due], helps: int | None = None) -> None:
+        """Send what is due, but for what puts money at risk on a view that too few endpoints share. ``helps``: see
+        `Turn`."""
+        for due in dues:
+            assert self._sender is not None, "without a key nothing is due"
+            doubt = self._too_early(due)
+            if doubt is None and due.exposes:
+                doubt = self._unconfirmed(snapshot, urgent=due.urgent)
+            if doubt is not None:
+                _log.warning("act.withheld", act=due.call.action, **due.about, reason=doubt)
+                self._node.metrics.add("stakes_withheld")
+                self.withheld = f"{due.call.action} is withheld: {doubt}"
+                continue
+            self._sender.send(due if helps is None else replace(due, helps=helps))
+
+    def _too_early(self, due: Due) -> str | None:
+        """Return why nothing is staked on one more job yet.
+
+        SAFETY: after the loss of the database, ether in the account may belong to jobs of ours that nobody knows yet.
+        """
+        if due.stakes is None or not (unread := self._unread()):
+            return None
+        return f"the database lacks what this account has sent before; {unread} jobs are read first"
+
+    def _unconfirmed(self, snapshot: Snapshot, *, urgent: bool) -> str | None:
+        """Return why nothing may be staked on what a snapshot shows; None if enough endpoints show the same. Where it
+        is ``urgent``, None also if too few answer and none contradicts."""
+        try:
+            # NOTE: where it is urgent, what an endpoint has said before, and does not say now, stops nothing.
+            snapshot.confirm(heeding_doubt=not urgent)
+        except (RpcUnavailable, RpcCorrupt) as error:
+            contradicted = not isinstance(error, Disagreement) or error.contradicted
+            return str(error) if contradicted or not urgent else None
+        return None
+
+
+class Sender:
+    """Sends what is due from the account of ``transactions``."""
+
+    def __init__(self, transactions: TransactionManager, reserve: Reserve, gas: GasBudget) -> None:
+        self._transactions = transactions
+        self._reserve = reserve
+        self._gas = gas
+        self.failed: dict[str, str] = {}
+        """By action: why it could not be sent."""
+
+    def send(self, due: Due) -> None:
+        """Send, wait and log the outcome. Raises the AssayErrors of a move in a dispute, but not Reverted.
+
+        NOTE: a snapshot is some confirmations old, and somebody may have made the same move meanwhile. The simulation
+        then refuses it at no cost.
+        """
+        told = {"act": due.call.action, **due.about}
+        if due.helps is not None and not self._pays(due.helps, due.call):
+            return
+        if due.event is not None:
+            _log.info(due.event, **due.about)
+        if due.stakes is not None:
+            self._reserve.staking(*due.stakes)
+        receipt = None
+        try:
+            if due.sent is not None:
+                due.sent(self._transactions.submit(due.call))
+                return
+            receipt = self._transactions.send(due.call, timeout_s=MINED_S)
+            _log.info("act.done", **told, gas=receipt.gas_used)
+            if due.helps is not None:
+                self._gas.pay(due.helps, receipt.gas_used * receipt.gas_price)
+        except Reverted as error:
+            _log.info("act.refused", **told, reason=str(error))
+        except AssayError as error:
+            if due.dispute:
+                raise
+            _log.warning("act.failed", **told, reason=str(error))
+            self.failed[due.call.action] = str(error)
+        due.then(receipt)
+
+    def _pays(self, job: int, call: Call) -> bool:
+        """Return whether a call for another party is worth its gas to us, as far as `policy` allows."""
+        try:
+            return self._gas.pays and self._gas.allows(job, self._transactions.gas_cost(call))
+        except Reverted as error:
+            _log.info("act.refused", act=call.action, reason=str(error))
+            return False
