@@ -14,9 +14,15 @@ from referee_py.errors import AssayError
 FAILED = 70
 """Exit code of a failure that nobody has foreseen: EX_SOFTWARE of sysexits.h."""
 
+SWITCH_S = 0.0005
+"""Seconds that a thread may hold the interpreter while another one waits for it, a tenth of Python's own. SAFETY: each
+kernel of a run or a dispute waits for the interpreter when it returns, and whoever posts a long program has a thread
+read it meanwhile."""
+
 
 def main() -> None:
     """Entry point of the `assay` command."""
+    sys.setswitchinterval(SWITCH_S)
     # NOTE: --debug is accepted anywhere, so that it can be appended to any command that failed.
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
