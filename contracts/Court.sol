@@ -5,20 +5,20 @@ import {Timed} from "./Timed.sol";
 import {ChessClock} from "./clock/ChessClock.sol";
 import {NOBODY, Sides} from "./clock/Sides.sol";
 import {Encodings} from "./commit/Encodings.sol";
-import {Chain} from "./court/Chain.sol";
-import {Search} from "./court/Search.sol";
+import {StepSearch} from "./court/StepSearch.sol";
+import {ElementSearch} from "./court/ElementSearch.sol";
 import {Dispute, Stage, Trial, TrialPosition, TrialTerms} from "./interfaces/ICourt.sol";
 import {IExaminer} from "./interfaces/IExaminer.sol";
 import {ITimekeeper} from "./interfaces/ITimekeeper.sol";
 import {Multicallable} from "solady/utils/Multicallable.sol";
 
 /// @title Court
-/// @notice See ICourt. The moves are in `court/`: Search (to the element), Chain (to the step).
+/// @notice See ICourt. The moves are in `court/`: ElementSearch (to the element), StepSearch (to the step).
 /// @dev NOTE: no move is payable and none reads `msg.value`, so `multicall`, which refuses ether, batches them safely.
-contract Court is Chain, Multicallable {
+contract Court is StepSearch, Multicallable {
     // ------------------------------------------------------------------ constructor
 
-    constructor(IExaminer examiner, ITimekeeper keeper) Search(examiner) Timed(keeper) {}
+    constructor(IExaminer examiner, ITimekeeper keeper) ElementSearch(examiner) Timed(keeper) {}
 
     // ------------------------------------------------------------------ moves
 

@@ -6,12 +6,12 @@ import {Calls} from "./commit/Calls.sol";
 import {IDataAvailability} from "./interfaces/IDataAvailability.sol";
 import {INotary} from "./interfaces/INotary.sol";
 import {Claim, JobPhase, KeptGroup, KeptJob, Seat} from "./interfaces/JobTypes.sol";
-import {Board} from "./jobs/Board.sol";
+import {PostedJobs} from "./jobs/PostedJobs.sol";
 import {DataAvailabilityHook} from "./jobs/DataAvailabilityHook.sol";
 import {Refuting} from "./jobs/Refuting.sol";
 
 /// @title Jobs
-/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, refutations in
+/// @notice See IJobs. Posting and phases are in `jobs/PostedJobs`, groups and matches in `jobs/Pairing`, refutations in
 /// `jobs/Refuting`, data requests in `jobs/DataAvailabilityHook`, payments in `Escrow`; here are the moves of trainers and challengers, and a job's end.
 /// The Notary checks what is posted and claimed.
 contract Jobs is DataAvailabilityHook {
@@ -26,7 +26,7 @@ contract Jobs is DataAvailabilityHook {
 
     constructor(INotary notary, IDataAvailability dataAvailability, uint32 commitAge)
         Timed(dataAvailability.TIME())
-        Board(notary)
+        PostedJobs(notary)
         Refuting(commitAge)
         DataAvailabilityHook(dataAvailability)
     {}

@@ -23,14 +23,14 @@ import {
     Terms,
     Trainer
 } from "./interfaces/JobTypes.sol";
-import {Reading} from "./jobs/Reading.sol";
+import {StoredJobs} from "./jobs/StoredJobs.sol";
 import {TermsFile} from "./jobs/TermsFile.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {SSTORE2} from "solady/utils/SSTORE2.sol";
 
 /// @title Notary
 /// @notice See INotary.
-contract Notary is Reading, INotary {
+contract Notary is StoredJobs, INotary {
     // ------------------------------------------------------------------ storage
 
     /// @notice Bounds the gas of every loop over slots.

@@ -6,9 +6,9 @@ REVEAL_LEVELS = 4
 """Levels of a tree in one reveal (contracts/commit/Descents.sol): 16 children are 512 bytes of calldata, 15 hashes."""
 
 POST_BYTES = 2048
-"""Bytes of states in one post of a trial, at most (contracts/court/Chain.sol; docs/adjudication.md, section 1)."""
+"""Bytes of states in one post of a trial, at most (contracts/court/StepSearch.sol; docs/adjudication.md, section 1)."""
 MAX_PLACES = 256
-"""Places in one round of a trial, at most (contracts/court/Chain.sol; docs/adjudication.md, section 1)."""
+"""Places in one round of a trial, at most (contracts/court/StepSearch.sol; docs/adjudication.md, section 1)."""
 
 # --- arithmetic modes -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import {Broadcast} from "./Broadcast.sol";
 import {Cases} from "./Cases.sol";
 import {Case, Entry, Opened} from "./IRule.sol";
 import {Point} from "./Point.sol";
-import {Decisions} from "./rounded/Decisions.sol";
+import {BracketDecision} from "./rounded/BracketDecision.sol";
 
 /// @title ElementaryRule
 /// @notice The common part of the families of elementary functions: f32 operands, which broadcast, and no attributes.
@@ -52,7 +52,7 @@ abstract contract ElementaryRule is Point {
         if (!Modes.coarse(which.mode)) return state;
         (uint256 low, uint256 high, int256 exponent, uint256 sign) =
             _bracket(which.op, state >> 32, state & WORD);
-        return Decisions.ofBracket(low, high, exponent, sign, entry, which.mode);
+        return BracketDecision.ofBracket(low, high, exponent, sign, entry, which.mode);
     }
 
     function _arity(uint256 op) private pure returns (uint256) {

@@ -202,7 +202,7 @@ struct Seat {
     address owner;
     /// @dev In wei: of the slot, then of the claim.
     uint88 stake;
-    /// @dev Bits: see `Seats`.
+    /// @dev Bits: see `SeatLookup`.
     uint8 flags;
     /// @dev Of a slot holder before its claim: its commitment, or zero. Of a claim: its root. Of a refutation: the number
     /// of its group.

@@ -15,7 +15,7 @@ import {
     StakedClaim,
     Trainer
 } from "../interfaces/JobTypes.sol";
-import {Seats} from "./Seats.sol";
+import {SeatLookup} from "./SeatLookup.sol";
 import {LibCall} from "solady/utils/LibCall.sol";
 import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
@@ -32,7 +32,7 @@ import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 ///
 /// @dev INVARIANT: at most one living group is in no match, refutations aside. So of `g` living groups at least `g / 2` spokesmen have
 /// lost when all matches then open are over (docs/economics.md draws the conclusions).
-abstract contract Pairing is Seats {
+abstract contract Pairing is SeatLookup {
     // ------------------------------------------------------------------ types
 
     /// @notice The refutations of a group, as group numbers in the order of arrival; those before `next` have played.

@@ -9,7 +9,7 @@ import {Grid} from "../../float/Grid.sol";
 import {Cases} from "../Cases.sol";
 import {Elementwise} from "../Elementwise.sol";
 import {Case, Entry} from "../IRule.sol";
-import {Decisions} from "./Decisions.sol";
+import {BracketDecision} from "./BracketDecision.sol";
 
 /// @title RoundedElementwise
 /// @notice Elementwise operators in rounded-f64. Below 32 bits an arithmetic operation is one in binary64, then
@@ -57,6 +57,6 @@ contract RoundedElementwise is Elementwise {
     {
         if (which.op != RSQRT || !Modes.coarse(which.mode)) return state;
         (uint256 low, uint256 high, int256 exponent, uint256 sign) = ElementaryRsqrt.bracket(state >> 32);
-        return Decisions.ofBracket(low, high, exponent, sign, entry, which.mode);
+        return BracketDecision.ofBracket(low, high, exponent, sign, entry, which.mode);
     }
 }

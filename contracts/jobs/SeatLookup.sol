@@ -2,11 +2,11 @@
 pragma solidity ^0.8.34;
 
 import {KeptGroup, KeptJob, Seat} from "../interfaces/JobTypes.sol";
-import {Board} from "./Board.sol";
+import {PostedJobs} from "./PostedJobs.sol";
 
-/// @title Seats
+/// @title SeatLookup
 /// @notice Who takes part in a job: finds seats, claims, groups and their members by each other.
-abstract contract Seats is Board {
+abstract contract SeatLookup is PostedJobs {
     // ------------------------------------------------------------------ counts
 
     function _claimCount(KeptJob storage job) internal view returns (uint32) {

@@ -6,9 +6,9 @@ import {Float32} from "../../float/Float32.sol";
 import {Entry as GridEntry, Grid} from "../../float/Grid.sol";
 import {Entry} from "../IRule.sol";
 
-/// @title Decisions
+/// @title BracketDecision
 /// @notice The value of an elementary function in rounded-f64 below 32 bits (docs/rounding-logs.md, section 3).
-library Decisions {
+library BracketDecision {
     /// @notice Returns the element, of which the log says `entry`, from a bracket of its exact value (see
     /// ElementaryBracket).
     /// @dev NOTE: values of a table are on every grid; an entry for them is ignored.

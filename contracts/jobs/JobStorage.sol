@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {KeptGroup, KeptJob, Seat} from "../interfaces/JobTypes.sol";
 
-/// @title Kept
+/// @title JobStorage
 /// @notice The storage of Jobs that views show in full. The Notary has the same layout, by which it finds their words,
 /// and stores nothing.
 ///
@@ -14,7 +14,7 @@ import {KeptGroup, KeptJob, Seat} from "../interfaces/JobTypes.sol";
 /// What can be derived is not stored, because each new word is dear: a claim's group follows from its root, a group's
 /// root from its first member, a match's id from both groups. URIs and last checkpoints are in events alone.
 /// @dev INVARIANT: both contracts inherit this one first, so these are the first slots of both.
-abstract contract Kept {
+abstract contract JobStorage {
     // ------------------------------------------------------------------ storage
 
     /// @dev Flags of a seat: it has a claim, whose payment was collected, that founded its group, that is a refutation.

@@ -9,14 +9,14 @@ import {Programs} from "../commit/Programs.sol";
 import {IJobs} from "../interfaces/IJobs.sol";
 import {INotary} from "../interfaces/INotary.sol";
 import {JobPhase, KeptJob, Program, Rules, Terms} from "../interfaces/JobTypes.sol";
-import {Kept} from "./Kept.sol";
+import {JobStorage} from "./JobStorage.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {SSTORE2} from "solady/utils/SSTORE2.sol";
 import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
-/// @title Board
+/// @title PostedJobs
 /// @notice The jobs: how they are posted, and their phases.
-abstract contract Board is Kept, Escrow, IJobs, Timed {
+abstract contract PostedJobs is JobStorage, Escrow, IJobs, Timed {
     // ------------------------------------------------------------------ storage
 
     INotary public immutable NOTARY;

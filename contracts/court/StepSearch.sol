@@ -5,16 +5,16 @@ import {Entry} from "../element/IRule.sol";
 import {Dispute, Stage, Trial, TrialPosition, TrialTerms} from "../interfaces/ICourt.sol";
 import {Element, Found, Inputs, Opening} from "../interfaces/IExaminer.sol";
 import {CourtBase} from "./CourtBase.sol";
-import {Search} from "./Search.sol";
+import {ElementSearch} from "./ElementSearch.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
-/// @title Chain
+/// @title StepSearch
 /// @notice The moves from an element to one step of its chain, which the examiner computes.
 ///
 ///     Post ──side 0: its states at the places──▶ Answer ──side 1: the first that it has otherwise──▶ Post, or Step
 ///
 /// INVARIANT: a side that is right about the element only ever states true states, so the agreed state at `lo` is true.
-abstract contract Chain is Search {
+abstract contract StepSearch is ElementSearch {
     // ------------------------------------------------------------------ storage
 
     /// @dev A round has at most as many places as states fit in `POST_BYTES`, and at most `MAX_PLACES`.
@@ -92,7 +92,7 @@ abstract contract Chain is Search {
 
     // ------------------------------------------------------------------ steps
 
-    /// @inheritdoc Search
+    /// @inheritdoc ElementSearch
     function _enterChain(Trial storage t, TrialTerms calldata trialTerms, uint256 trialId, Found memory found)
         internal
         override

@@ -15,12 +15,12 @@ import {
     Trainer
 } from "../interfaces/JobTypes.sol";
 import {MatchIds} from "../match/MatchIds.sol";
-import {Kept} from "./Kept.sol";
+import {JobStorage} from "./JobStorage.sol";
 
-/// @title Reading
-/// @notice Decodes the caller's jobs, claims and groups from its storage (see Kept). In a word the first field has the
-/// lowest bits.
-abstract contract Reading is Kept {
+/// @title StoredJobs
+/// @notice Decodes the caller's jobs, claims and groups from its storage (see JobStorage). In a word the first field has
+/// the lowest bits.
+abstract contract StoredJobs is JobStorage {
     uint256 private constant JOB_WORDS = 8;
     uint256 private constant CHECKPOINTS_WORD = 1;
     uint256 private constant CHECKPOINTS_BIT = 88;

@@ -11,11 +11,11 @@ import {Dispute, Stage, Trial, TrialPosition, TrialTerms} from "../interfaces/IC
 import {Found, IExaminer, Inputs, Question} from "../interfaces/IExaminer.sol";
 import {CourtBase} from "./CourtBase.sol";
 
-/// @title Search
+/// @title ElementSearch
 /// @notice From two records to the first element in which an output differs.
 ///
 ///     Outputs ──both data roots──▶ Walk ──leaf──▶ Leaf ──both leaves──▶ element
-abstract contract Search is CourtBase {
+abstract contract ElementSearch is CourtBase {
     // ------------------------------------------------------------------ storage
 
     IExaminer public immutable EXAMINER;
