@@ -62,19 +62,16 @@ class JobQueue:
         self._newest: int | None = None
         self._next = self._next_quiet = 1
 
-    def unread(self, count: int, lost: Callable[[], bool]) -> set[int] | None:
-        """Return the jobs, of ``count``, of which this database may not know that they are ours: all of them if it has
-        ``lost`` something, or an earlier process has said so and has not read them. None if there is none to read,
-        though the account has sent something: one endpoint says so."""
-        through = int(self._database.get(_UNREAD, 0))
-        if not through and lost():
-            if not count:
-                return None
-            through = count
-            # SAFETY: the next transaction is the newest one, so a later process would find that nothing lacks.
-            with contextlib.suppress(DiskFailed):
-                self._database.put(_UNREAD, through)
-        return set(range(1, through + 1))
+    def unread(self, lost: Callable[[], bool]) -> int:
+        """Return the number of jobs of which this database may not know that they are ours, as an earlier process has
+        noted it; -1 if nobody has counted them, though the account has sent what is ``lost``."""
+        return int(self._database.get(_UNREAD, 0)) or -int(lost())
+
+    def note_unread(self, through: int) -> None:
+        """Note that jobs up to this number are to be read. SAFETY: the next transaction is the newest one, so a later
+        process would find that nothing lacks."""
+        with contextlib.suppress(DiskFailed):
+            self._database.put(_UNREAD, through)
 
     def read_all(self) -> None:
         """Note that it is known which jobs are ours."""
@@ -116,7 +113,10 @@ class JobQueue:
         room = max(0, self._per_round - len(others))
         # SAFETY: quiet ones have places of their own, or who hides an event would hide it for as long as others post.
         few = min(room, self._per_round // QUIET)
-        silent, self._next_quiet = _turns(self._next_quiet, count, few, lambda job: job in quiet - known)
+        silent = sorted(job for job in quiet - known if job <= count)
+        silent.sort(key=lambda job: job < self._next_quiet)
+        silent = silent[:few]
+        self._next_quiet = silent[-1] + 1 if silent else 1
         room -= len(silent)
         turns, self._next = _turns(self._next, count, room, lambda job: job not in known and job not in quiet)
         return first + others + turns + silent
@@ -217,9 +217,11 @@ class Scheduler:
     ) -> None:
         self._queue = queue
         self._lost = lost
-        self._unread: set[int] | None = None
-        """Jobs of which the database may not know that they are ours, until they were read; None before the first
-        round."""
+        self._through: int | None = None
+        """Jobs up to this number are to be read, since the database may not know that they are ours; negative where
+        nobody has counted them, None before the first round."""
+        self._were_read = set[int]()
+        """Those that were."""
         self._problems = problems
         self._works_at, self._joins = works_at, joins
         self._seen: int | None = None
@@ -237,9 +239,8 @@ class Scheduler:
         """Call ``attend``, which returns whether a job concerns us, and an error. Raises only RpcUnavailable and
         RpcCorrupt."""
         failures, count = 0, snapshot.job_count()
-        if self._unread is None:
-            self._unread = self._queue.unread(count, self._lost)
-        waits = self._unread is None or bool(self._unread)
+        self._count_unread(snapshot, count)
+        waits = bool(self._through)
         self.complete = True
         self._problems.forget_jobs_after(count)
         self._look_for_events(snapshot)
@@ -279,19 +280,34 @@ class Scheduler:
             else:
                 failures = 0
                 self._problems.clear(f"job {job_id}")
-        # SAFETY: one endpoint says how many jobs there are. What a reorganisation has taken back is waited for.
-        if waits and self._unread is not None and not self._unread:
+        if waits and not self.unread:
+            self._through = 0
+            self._were_read.clear()
             self._queue.read_all()
         self.complete &= not self.unread
 
     @property
     def unread(self) -> int:
-        """The number of jobs of which it is not known whether they are ours."""
-        return 1 if self._unread is None else len(self._unread)
+        """The number of jobs of which it is not known whether they are ours; 1 if nobody has counted them."""
+        through = -1 if self._through is None else self._through
+        return through - len(self._were_read) if through >= 0 else 1
+
+    def _count_unread(self, snapshot: Snapshot, count: int) -> None:
+        """Find out which jobs are to be read. SAFETY: one endpoint says how many there are. More than there are would
+        be waited for without end; fewer would hide ours. So others confirm the number, or what is known stays."""
+        if self._through is None:
+            self._through = self._queue.unread(self._lost)
+        if 0 <= self._through <= count or not count:
+            return
+        with contextlib.suppress(ChainError):
+            snapshot.confirm()
+            self._through = count
+            self._were_read = {job for job in self._were_read if job <= count}
+            self._queue.note_unread(count)
 
     def _read(self, job_id: int) -> None:
-        if self._unread is not None:
-            self._unread.discard(job_id)
+        if self._through is not None and job_id <= self._through:
+            self._were_read.add(job_id)
 
     def _look_for_events(self, snapshot: Snapshot) -> None:
         """Note in which jobs something has happened since the round before. NOTE: a range that cannot be read is not

@@ -49,13 +49,35 @@ def test_a_job_that_its_author_has_broken_is_not_waited_for_and_what_an_endpoint
     assert (node.unread == 0) == read
 
 
-@pytest.mark.parametrize("first", [0, 10_000])
+@pytest.mark.parametrize("first", [0, 100, 10_000])
 def test_one_look_that_shows_fewer_jobs_makes_none_known(first: int) -> None:
-    """The attack: one endpoint says once that there is no job, or fewer than there are."""
+    """The attack: one endpoint says once that there is no job, or fewer than there are. Others do not confirm it."""
     node, chain = scheduler(lost=True), Chain(first)
+    chain.doubt = None if first == 10_000 else "another number"
     go(node, chain)
     for count in (10_000, 0, 10, 10_000):
-        chain.count = count
+        chain.count, chain.doubt = count, None if count == 10_000 else "another number"
         go(node, chain)
         assert node.unread
         assert not node.complete
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_jobs_that_one_endpoint_has_made_up_are_not_waited_for(restarted: bool, confirmed: bool) -> None:
+    """The attack: one endpoint says once that there are 2^60. Where it is the only one, its number is taken, and is
+    taken back with the next; also those that a reorganisation takes back."""
+    database = Database(None)
+    node, chain = Scheduler(JobQueue(database), Problems(), lost=lambda: True), Chain(1 << 60)
+    chain.doubt = None if confirmed else "another number"
+    go(node, chain)
+    assert node.unread
+    if restarted:
+        node = Scheduler(JobQueue(database), Problems(), lost=lambda: not confirmed)
+    chain.count, chain.doubt = 100, None
+    for _ in range(10):
+        go(node, chain)
+    assert (node.unread, node.complete) == (0, True)
+    again = Scheduler(JobQueue(database), Problems())
+    go(again, chain)
+    assert again.unread == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,12 +29,14 @@ from ..desk import challenged, job
 
 
 class Chain:
-    """A snapshot of ``count`` jobs; ``broken`` ones cannot be read. ``down``: it does not answer at all."""
+    """A snapshot of ``count`` jobs; ``broken`` ones cannot be read. ``down``: it does not answer at all. ``doubt``: why
+    others do not confirm what it says."""
 
     def __init__(self, count: int, broken: dict[int, Exception] | None = None, *, down: bool = False) -> None:
         self.count = count
         self.broken = broken or {}
         self.down = down
+        self.doubt: str | None = None
         self.probes = 0
         self.now, self.block = 0, SimpleNamespace(number=7)
         self.changed: list[int] = []
@@ -54,6 +57,10 @@ class Chain:
             raise RpcUnavailable("no answer")
         changed, self.changed = self.changed, []
         return changed
+
+    def confirm(self) -> None:
+        if self.doubt is not None:
+            raise RpcUnavailable(self.doubt)
 
     def still_canonical(self) -> bool:
         self.probes += 1
@@ -336,3 +343,18 @@ def test_what_may_be_due_by_itself_is_not_quiet() -> None:
     assert end_of(job(phase=JobPhase.TRAINING), 10.0) == 1000
     assert end_of(challenged(1, CLAIM, 3600), 10.0) == 3600
     assert end_of(challenged(1, CLAIM, 3600), 3600.0) == float("inf")
+
+
+def test_a_lie_about_the_number_of_jobs_makes_no_round_long() -> None:
+    """The attack: one endpoint says that there are 2^60. NOTE: a round that walks over them all does not end."""
+    scheduler, chain = Scheduler(JobQueue(Database(None)), Problems()), Chain(100)
+    chain.jobs = {number: replace(job(number), phase=JobPhase.CLOSING) for number in range(1, 51)}
+    go(scheduler, chain)
+    chain.count = 1 << 60
+    for _ in range(10):
+        assert len(go(scheduler, chain)) <= PER_ROUND + PER_ROUND // QUIET
+    chain.count = 100
+    seen = set[int]()
+    for _ in range(10):
+        seen.update(go(scheduler, chain))
+    assert seen == set(range(1, 101))
