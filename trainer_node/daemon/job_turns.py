@@ -26,11 +26,13 @@ _log = structlog.get_logger(__name__)
 
 
 class Turn(NamedTuple):
-    """One decision: what it is about, for the log, and how to make it. ``helps``: see `Due`; for all that is due."""
+    """One decision: what it is about, for the log, and how to make it. ``helps``, ``opens``: see `Due`; for all that is
+    due."""
 
     of: str
     decide: Callable[[], Iterable[Due]]
     helps: int | None = None
+    opens: bool = False
 
 
 def raising(error: Exception) -> Callable[[], Iterable[Due]]:
@@ -92,7 +94,7 @@ class JobTurns:
         failed: Exception | None = None
         for turn in turns:
             try:
-                self.send(snapshot, turn.decide(), helps=turn.helps)
+                self.send(snapshot, turn.decide(), helps=turn.helps, opens=turn.opens)
             except Exception as error:
                 _log.warning(
                     "turn.failed", job=job.id, of=turn.of, error=type(error).__name__, reason=str(error)
@@ -100,12 +102,14 @@ class JobTurns:
                 failed = error
         return ours, failed
 
-    def send(self, snapshot: Snapshot, dues: Iterable[Due], helps: int | None = None) -> None:
-        """Send what is due, but for what puts money at risk on a view that too few endpoints share. ``helps``: see
-        `Turn`."""
+    def send(
+        self, snapshot: Snapshot, dues: Iterable[Due], *, helps: int | None = None, opens: bool = False
+    ) -> None:
+        """Send what is due, but for what puts money at risk on a view that too few endpoints share, or before it is
+        known which jobs are ours. ``helps``, ``opens``: see `Turn`."""
         for due in dues:
             assert self._sender is not None, "without a key nothing is due"
-            doubt = self._too_early(due)
+            doubt = self._too_early() if opens or due.opens else None
             if doubt is None and due.exposes:
                 doubt = self._unconfirmed(snapshot, urgent=due.urgent)
             if doubt is not None:
@@ -115,12 +119,12 @@ class JobTurns:
                 continue
             self._sender.send(due if helps is None else replace(due, helps=helps))
 
-    def _too_early(self, due: Due) -> str | None:
+    def _too_early(self) -> str | None:
         """Return why nothing is staked on one more job yet.
 
         SAFETY: after the loss of the database, ether in the account may belong to jobs of ours that nobody knows yet.
         """
-        if due.stakes is None or not (unread := self._unread()):
+        if not (unread := self._unread()):
             return None
         return f"the database lacks what this account has sent before; {unread} jobs are read first"
 

@@ -61,7 +61,7 @@ class JobPlayer:
             # NOTE: by the time of blocks, which pauses do not stop.
             until = snapshot.block.timestamp + life
             call = replace(Call.of(self._jobs, "join", job.id, value=job.stake_sent), until=until)
-            return [Due(call, stakes=(job.id, kept(job, me, max_fee)), exposes=True)]
+            return [Due(call, stakes=(job.id, kept(job, me, max_fee)), exposes=True, opens=True)]
         if act is JobAction.RESIGN:
             # SAFETY: many slots may end in the same second, so nothing waits for this; while it is on its way, it is
             # not sent again.

@@ -199,9 +199,11 @@ class Participant(Role):
                 close = partial(self._closer.due, snapshot, job, results[0].root, helps=helps)
                 turns.append(Turn("closings", close))
         if self._jobs is not None:
-            turns += [Turn(act, partial(self._jobs.due, snapshot, job, act, own)) for act in acts]
+            opens = not (ours or watched)
+            turns += [Turn(act, partial(self._jobs.due, snapshot, job, act, own), None, opens) for act in acts]
             turns += [
-                Turn("refute", partial(self._jobs.refute, snapshot, job, lie, refute)) for lie in refute
+                Turn("refute", partial(self._jobs.refute, snapshot, job, lie, refute), None, opens)
+                for lie in refute
             ]
         # NOTE: an earlier version may have staked on the job. Until its cost is known, no other job is taken.
         if reserve.kept(job.id) and not self._node.duties.knows(job.id):

@@ -255,7 +255,8 @@ class Verifier(Role):
         verdict = Verdict(hearing.id, at.step, at.node, record)
         signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._account)
         call = Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
-        return Due(call, "verdict.signed", {"match": whole(hearing.match_id), "record": record.hex()})
+        about = {"match": whole(hearing.match_id), "record": record.hex()}
+        return Due(call, "verdict.signed", about, opens=True)
 
     # ------------------------------------------------------------------ judgements
 

@@ -95,7 +95,7 @@ class Watcher:
             stakes = job.id, kept_to_watch(job, self._node.settings.fees.max_fee)
             bounty = self._node.client.contracts.bounty(job.id, job.client)
             call = Call.of(self._contract, "watch", bounty, committed, value=job.stake_sent)
-            return [Due(call, stakes=stakes, exposes=True)]
+            return [Due(call, stakes=stakes, exposes=True, opens=True)]
         return []
 
     def _leave(self, snapshot: Snapshot, job: JobView) -> list[Due] | None:
