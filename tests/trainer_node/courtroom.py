@@ -75,6 +75,7 @@ class Court:
         self.replay = replay
         self.sent: list[tuple[int, bytes, bytes]] = []
         self.moved: list[str] = []
+        self.waited: list[int] = []
         self.heard: dict[int, HearingInfo] = {}
         self.jobs: list[JobView] = []
         self.hidden: set[int] = set()
@@ -204,20 +205,22 @@ class Court:
     address = JOBS
 
     def send_on(self, call: Any) -> int:
-        """Send a transaction for which nothing waits."""
-        self.send(call, timeout_s=0.0)
-        return len(self.moved)
-
-    def send(self, call: Any, *, timeout_s: float) -> Any:
-        assert timeout_s <= 60
+        """Send a transaction; return its number."""
         self.moved.append(call.action)
         if call.action == "withdraw":
             self.earned = 0
-            return SimpleNamespace(gas_used=1)
+            return len(self.moved)
         assert call.value == 0
         move = move_of_hearing(call)
         if isinstance(move, Attest):
             self.sent.append((move.submission.match_id, move.record, move.signature))
+        return len(self.moved)
+
+    def wait(self, number: int, *, timeout_s: float) -> Any:
+        """Wait for a transaction: the next block has it. ``waited`` keeps how many were sent by then."""
+        self.waited.append(len(self.moved))
+        assert 0 < number <= len(self.moved)
+        assert timeout_s <= 60
         return SimpleNamespace(gas_used=1)
 
     block = SimpleNamespace(number=1, base_fee=0)
@@ -240,8 +243,8 @@ class Court:
             transactions=SimpleNamespace(
                 account=KEY,
                 address=KEY.address,
-                send=self.send,
                 submit=self.send_on,
+                wait=self.wait,
                 open=list,
                 balance=lambda: 0,
                 free=lambda: 10**24,

@@ -68,6 +68,8 @@ class Snapshot:
         self.doubt = doubt
         self._read = Reader(client, block)
         self._jobs: dict[int, JobView] = {}
+        self._confirmed = 0
+        """So many of the first notes were confirmed."""
         self._contracts = client.contracts
         self.block = block
 
@@ -125,9 +127,15 @@ class Snapshot:
         return self._read.still_canonical()
 
     def confirm(self, *, heeding_doubt: bool = True) -> None:
-        """Let other endpoints confirm everything that was read here. Raises Disagreement (see `agreement`)."""
+        """Let other endpoints confirm everything that was read here. Raises Disagreement (see `agreement`).
+
+        NOTE: what they have confirmed is not asked for again, so many stakes of a round cost no more than what was read
+        for them.
+        """
         constants, doubt = self._client.constants.kept, self.doubt if heeding_doubt else None
-        self._client.agreement.confirm(self.block, [*constants, *self._read.notes.kept], doubt)
+        notes = self._read.notes.kept
+        self._client.agreement.confirm(self.block, [*constants, *notes[self._confirmed :]], doubt)
+        self._confirmed = len(notes)
         constants.clear()
 
     def timekeeper(self) -> TimekeeperInfo:

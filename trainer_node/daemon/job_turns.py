@@ -1,10 +1,13 @@
 """The turns of a job: each decides what is due, and that is sent before the next one decides.
 
-SAFETY: an adversary may have caused an error in one of the turns; the other turns are still taken.
+SAFETY: an adversary may have caused an error in one of the turns; the other turns are still taken. Nor does a turn wait
+until what an earlier one has sent is mined, or whoever lets a node act in many jobs at once would decide how late it is
+in one of them: what a round has sent is waited for together, at its end.
 """
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -140,38 +143,63 @@ class JobTurns:
         return None
 
 
-class Sender:
-    """Sends what is due from the account of ``transactions``."""
+class _Sent(NamedTuple):
+    """A transaction that a round waits for: its number in the outbox, what it is, and the wei that it counts for as
+    help."""
 
-    def __init__(self, transactions: TransactionManager, reserve: Reserve, gas: GasBudget) -> None:
+    number: int
+    due: Due
+    helped: int
+
+
+class Sender:
+    """Sends what is due from the account of ``transactions``. ``clock``: seconds."""
+
+    def __init__(
+        self,
+        transactions: TransactionManager,
+        reserve: Reserve,
+        gas: GasBudget,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._transactions = transactions
         self._reserve = reserve
         self._gas = gas
+        self._clock = clock
+        self._patience_s = MINED_S
+        self._sent: list[_Sent] = []
         self.failed: dict[str, str] = {}
-        """By action: why it could not be sent."""
+        """By action: why it could not be sent, or was not mined, in this round."""
+
+    def begin(self) -> None:
+        """Begin a round."""
+        self.failed.clear()
+        self._patience_s = MINED_S
 
     def send(self, due: Due) -> None:
-        """Send, wait and log the outcome. Raises the AssayErrors of a move in a dispute, but not Reverted.
+        """Send, and log what is refused. Raises the AssayErrors of a move in a dispute, but not Reverted.
 
         NOTE: a snapshot is some confirmations old, and somebody may have made the same move meanwhile. The simulation
-        then refuses it at no cost.
+        then refuses it at no cost. What was sent in an earlier round, and is not mined yet, is not sent again.
         """
         told = {"act": due.call.action, **due.about}
-        if due.helps is not None and not self._pays(due.helps, due.call):
+        helped = 0 if due.helps is None else self._price(due.helps, due.call)
+        if helped is None:
             return
         if due.event is not None:
             _log.info(due.event, **due.about)
         if due.stakes is not None:
             self._reserve.staking(*due.stakes)
-        receipt = None
         try:
+            number = self._transactions.submit(due.call)
             if due.sent is not None:
-                due.sent(self._transactions.submit(due.call))
-                return
-            receipt = self._transactions.send(due.call, timeout_s=MINED_S)
-            _log.info("act.done", **told, gas=receipt.gas_used)
-            if due.helps is not None:
-                self._gas.pay(due.helps, receipt.gas_used * receipt.gas_price)
+                due.sent(number)
+            else:
+                # SAFETY: it counts before it is mined, or a round would spend the same rest of the budget many times.
+                if due.helps is not None:
+                    self._gas.pay(due.helps, helped)
+                self._sent.append(_Sent(number, due, helped))
+            return
         except Reverted as error:
             _log.info("act.refused", **told, reason=str(error))
         except AssayError as error:
@@ -179,12 +207,35 @@ class Sender:
                 raise
             _log.warning("act.failed", **told, reason=str(error))
             self.failed[due.call.action] = str(error)
-        due.then(receipt)
+        due.then(None)
 
-    def _pays(self, job: int, call: Call) -> bool:
-        """Return whether a call for another party is worth its gas to us, as far as `policy` allows."""
+    def settle(self) -> None:
+        """Wait until all that was sent is mined, a minute of a round at most, and log the outcomes."""
+        began = self._clock()
+        while self._sent:
+            number, due, helped = self._sent.pop(0)
+            told = {"act": due.call.action, **due.about}
+            receipt = None
+            try:
+                left_s = max(0.0, self._patience_s - (self._clock() - began))
+                receipt = self._transactions.wait(number, timeout_s=left_s)
+                _log.info("act.done", **told, gas=receipt.gas_used)
+                if due.helps is not None:
+                    self._gas.pay(due.helps, receipt.gas_used * receipt.gas_price - helped)
+            except AssayError as error:
+                _log.warning("act.failed", **told, reason=str(error))
+                self.failed[due.call.action] = str(error)
+            due.then(receipt)
+        self._patience_s = max(0.0, self._patience_s - (self._clock() - began))
+
+    def _price(self, job: int, call: Call) -> int | None:
+        """Return the wei of a call for another party; None if it is not worth its gas to us, as far as `policy` allows,
+        or is refused."""
+        if not self._gas.pays:
+            return None
         try:
-            return self._gas.pays and self._gas.allows(job, self._transactions.gas_cost(call))
+            cost = self._transactions.gas_cost(call)
         except Reverted as error:
             _log.info("act.refused", act=call.action, reason=str(error))
-            return False
+            return None
+        return cost if self._gas.allows(job, cost) else None

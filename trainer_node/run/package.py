@@ -40,6 +40,9 @@ LEAF_BYTES = 256
 MAX_NODES, MAX_TENSORS = 1 << 17, 1 << 16
 """Limits on the nodes of a program, and on its constants and slots: each takes kilobytes once it is read. The largest
 captured program so far, a Llama of 8 billion parameters with adapters, has 9,462 nodes."""
+NODE_BYTES, OPERAND_BYTES = 2048, 256
+"""Bytes in memory for each node of a program that a run has, and for each of its operands: 130,000 products of two took
+1,050 each, 10,000 up to 2,500 (CPython 3.11)."""
 MAX_PROGRAM_BYTES = 1 << 26
 """Limit on a program's file: it takes some ten times as much once it is read."""
 _READING = threading.Lock()
@@ -131,11 +134,15 @@ def load(source: Source, terms: Terms, file_hash: bytes, max_memory: int) -> Pac
 
 
 def takes(program: Program, terms: Terms) -> Takes:
-    """Return what a job takes in memory, of what `memory_needed` is the sum."""
+    """Return what a job takes in memory: what `memory_needed` is the sum of, and the program that each run has.
+
+    SAFETY: a program of many nodes and small tensors is all that such a job takes, and anybody can post it many times.
+    """
     descriptors = (*program.constants, *program.initial)
     tensors = {descriptor.hash: descriptor.type.nbytes for descriptor in descriptors}
     step = memory_needed(program, terms) - sum(descriptor.type.nbytes for descriptor in descriptors)
-    return Takes(tensors, step, sum(slot.type.nbytes for slot in program.initial))
+    nodes = sum(NODE_BYTES + OPERAND_BYTES * len(node.inputs) for node in program.nodes)
+    return Takes(tensors, step + nodes, sum(slot.type.nbytes for slot in program.initial))
 
 
 def check_strides(program: Program) -> None:

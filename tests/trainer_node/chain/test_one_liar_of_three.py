@@ -134,6 +134,28 @@ def test_a_number_that_never_changes_is_read_again(module_anvil: Anvil) -> None:
         client.snapshot().confirm()
 
 
+def test_what_others_have_confirmed_is_not_asked_for_again(module_anvil: Anvil) -> None:
+    """The attack: whoever lets twenty slots end together has each resignation wait until all that was read for the
+    earlier ones is confirmed once more."""
+    with endpoints(module_anvil) as (web3, made):
+        client = ChainClient(web3, DEPLOYMENT, policy=ViewRule(agree=3))
+        snapshot, asked = client.snapshot(), list[int]()
+        for number in range(8):
+            for view in (snapshot.job_count, snapshot.commit_age):
+                view()
+            snapshot.base_fee(number)
+            before = sum(one.asked.total() for one in made)
+            snapshot.confirm()
+            asked.append(sum(one.asked.total() for one in made) - before)
+        assert max(asked[1:]) <= asked[0], "as many as are new, however many came before"
+        for one in made[1:]:
+            one.lies["eth_call"] = "0x" + "00" * 31 + "01"
+        snapshot.confirm()  # nothing is new
+        snapshot.job_count()
+        with pytest.raises(ChainError):
+            snapshot.confirm()
+
+
 def test_the_head_is_that_of_most(module_anvil: Anvil) -> None:
     """Attack: one number that is too high while a daemon starts, and it would take all that is to be done for older."""
     with endpoints(module_anvil) as (web3, (liar, *_)):

@@ -38,9 +38,13 @@ class Account:
             raise Reverted("refused", "Late", {}, b"")
         return 800
 
-    def send(self, call: Call, *, timeout_s: float) -> Any:
-        assert timeout_s > 0
+    def submit(self, call: Call) -> int:
         self.sent.append(call.action)
+        return len(self.sent)
+
+    def wait(self, number: int, *, timeout_s: float) -> Any:
+        assert number <= len(self.sent)
+        assert timeout_s > 0
         return SimpleNamespace(gas_used=100, gas_price=7)
 
 
@@ -59,6 +63,7 @@ def test_help_ends_where_the_budget_of_the_job_does() -> None:
     with structlog.testing.capture_logs() as logs:
         for move in ("first", "second", "third", "fourth"):
             sender.send(due(move, helps=1))
+            sender.settle()
     assert account.sent == ["first", "second", "third"], "700 each, of which the third was estimated at 800"
     refused = [line for line in logs if line["event"] == "gas.not_paid"]
     assert len(refused) == 1

@@ -39,14 +39,13 @@ class Account:
     def __init__(self) -> None:
         self.sent: list[str] = []
 
-    def send(self, call: Call, *, timeout_s: float) -> Any:
-        assert timeout_s <= 60
+    def submit(self, call: Call) -> int:
         if call.action == "refused":
             raise Reverted("refused", "revert", {}, b"")
         if call.action == "poor":
             raise InsufficientFunds("no ether")
         self.sent.append(call.action)
-        return SimpleNamespace(gas_used=1)
+        return len(self.sent)
 
 
 def due(action: str, **how: Any) -> Due:
