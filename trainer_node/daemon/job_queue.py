@@ -229,6 +229,8 @@ class Scheduler:
         self._metrics = metrics or Metrics()
         self.complete = False
         """True if all our jobs were read and attended to in the last round, and none is unknown."""
+        self._doubted = False
+        """True if others did not confirm what this round shows."""
 
     @property
     def at_work(self) -> bool:
@@ -241,13 +243,15 @@ class Scheduler:
         failures, count = 0, snapshot.job_count()
         self._count_unread(snapshot, count)
         waits = bool(self._through)
-        self.complete = True
+        self.complete, self._doubted = True, False
         self._problems.forget_jobs_after(count)
         self._look_for_events(snapshot)
         for job_id in self._queue.due(count, snapshot.now):
             try:
                 job = snapshot.job(job_id)
                 ours, failed = attend(job)
+                # SAFETY: a stake does not go while a job runs. So one look without ours keeps its turns.
+                ours = ours or (self._queue.ours(job_id) and not self._agreed(snapshot))
                 # SAFETY: a job that concerns us has a turn in every round, also while something in it fails.
                 over = job.phase.ended and failed is None
                 self._queue.mark(
@@ -308,6 +312,16 @@ class Scheduler:
     def _read(self, job_id: int) -> None:
         if self._through is not None and job_id <= self._through:
             self._were_read.add(job_id)
+
+    def _agreed(self, snapshot: Snapshot) -> bool:
+        """Return whether others confirm what this round shows. They are asked until they do not."""
+        if not self._doubted:
+            try:
+                snapshot.confirm()
+            except ChainError as error:
+                self._doubted = True
+                _log.warning("jobs.not_confirmed", reason=str(error))
+        return not self._doubted
 
     def _look_for_events(self, snapshot: Snapshot) -> None:
         """Note in which jobs something has happened since the round before. NOTE: a range that cannot be read is not

@@ -134,15 +134,11 @@ def load(source: Source, terms: Terms, file_hash: bytes, max_memory: int) -> Pac
 
 
 def takes(program: Program, terms: Terms) -> Takes:
-    """Return what a job takes in memory: what `memory_needed` is the sum of, and the program that each run has.
-
-    SAFETY: a program of many nodes and small tensors is all that such a job takes, and anybody can post it many times.
-    """
+    """Return what a job takes in memory, of what `memory_needed` is the sum."""
     descriptors = (*program.constants, *program.initial)
     tensors = {descriptor.hash: descriptor.type.nbytes for descriptor in descriptors}
     step = memory_needed(program, terms) - sum(descriptor.type.nbytes for descriptor in descriptors)
-    nodes = sum(NODE_BYTES + OPERAND_BYTES * len(node.inputs) for node in program.nodes)
-    return Takes(tensors, step + nodes, sum(slot.type.nbytes for slot in program.initial))
+    return Takes(tensors, step, sum(slot.type.nbytes for slot in program.initial))
 
 
 def check_strides(program: Program) -> None:
@@ -195,13 +191,17 @@ def check_leaves(terms: Terms) -> None:
 
 
 def memory_needed(program: Program, terms: Terms) -> int:
-    """Return the bytes that the job's tensors, one step of it and the trees of one run take."""
+    """Return the bytes that the job's tensors, one step of it, and the program and the trees of one run take.
+
+    SAFETY: a program of many nodes and small tensors is all that such a job takes, and anybody can post it many times.
+    """
     tensors = sum(descriptor.type.nbytes for descriptor in (*program.constants, *program.initial))
     nodes = range(len(program.nodes))
     beside = max(
         (max(_binary64(program, k, terms), _frames(program.nodes[k], program)) for k in nodes), default=0
     )
-    return tensors + StepPlan(program).peak_bytes + beside + trees_bytes(terms)
+    read = sum(NODE_BYTES + OPERAND_BYTES * len(node.inputs) for node in program.nodes)
+    return tensors + StepPlan(program).peak_bytes + beside + read + trees_bytes(terms)
 
 
 def trees_bytes(terms: Terms) -> int:

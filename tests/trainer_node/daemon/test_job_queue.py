@@ -358,3 +358,16 @@ def test_a_lie_about_the_number_of_jobs_makes_no_round_long() -> None:
     for _ in range(10):
         seen.update(go(scheduler, chain))
     assert seen == set(range(1, 101))
+
+
+def test_a_look_of_one_endpoint_without_our_stake_keeps_its_turns() -> None:
+    """The attack: one endpoint of several shows a job once as if we had no claim in it."""
+    scheduler, chain = Scheduler(JobQueue(Database(None)), Problems()), Chain(3000)
+    go(scheduler, chain)
+    while 100 not in go(scheduler, chain, lambda found: found.id == 100):
+        pass
+    chain.doubt = "our claim"
+    assert 100 in go(scheduler, chain)
+    chain.doubt = None
+    assert 100 in go(scheduler, chain), "it is shown again, or others confirm that it has gone"
+    assert [100 in go(scheduler, chain) for _ in range(3)] == [False] * 3

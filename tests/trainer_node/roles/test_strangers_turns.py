@@ -46,6 +46,7 @@ class Rounds:
             job_count=lambda: jobs,
             jobs_changed=lambda _: [],
             job=self.job,
+            confirm=lambda: None,
             now=now,
             block=SimpleNamespace(number=1, base_fee=0),
         )

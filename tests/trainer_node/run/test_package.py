@@ -181,7 +181,7 @@ def test_more_memory_than_allowed_is_refused_before_any_tensor_is_fetched(
         with pytest.raises(InvalidProgram, match="memory_bytes"):
             load(Served(fetcher, [uri]), TERMS, PROGRAM.file_hash(), 100)
         assert not tensors_of(fetcher)
-        load(Served(fetcher, [uri]), TERMS, PROGRAM.file_hash(), 10_000)
+        load(Served(fetcher, [uri]), TERMS, PROGRAM.file_hash(), 50_000)
 
 
 def test_the_trees_of_a_run_are_reckoned_before_any_tensor_is_fetched(
@@ -198,9 +198,9 @@ def test_the_trees_of_a_run_are_reckoned_before_any_tensor_is_fetched(
     assert trees_bytes(rounded) == LEAF_BYTES * (leaves + steps), "and one over the logs of its steps"
     with serving(tmp_path / "client") as uri:
         with pytest.raises(InvalidProgram, match="memory_bytes"):
-            load(Served(fetcher, [uri]), terms, PROGRAM.file_hash(), 10_000 + LEAF_BYTES * leaves // 2)
+            load(Served(fetcher, [uri]), terms, PROGRAM.file_hash(), 50_000 + LEAF_BYTES * leaves // 2)
         assert not tensors_of(fetcher)
-        load(Served(fetcher, [uri]), terms, PROGRAM.file_hash(), 10_000 + LEAF_BYTES * leaves)
+        load(Served(fetcher, [uri]), terms, PROGRAM.file_hash(), 50_000 + LEAF_BYTES * leaves)
 
 
 def test_images_that_are_unfolded_count_in_rounded_f64() -> None:
