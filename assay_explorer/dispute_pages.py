@@ -46,7 +46,7 @@ class DisputePages(Disputed):
             {
                 "rung": rung,
                 "number": k,
-                "strip": drawing.strip(rung.strip, f"strip{k}") if rung.strip is not None else None,
+                "strip": drawing.strip(rung.strip, f"s{k}") if rung.strip is not None else None,
                 "link": self._place.part(case.job.id, case.id, rung.page) if rung.page else None,
             }
             for k, rung in enumerate(found.rungs, 1)

@@ -24,11 +24,13 @@ NARROW, NARROW_CELLS = 420, 18
 """Width and cells of a drawing for narrow screens."""
 MAX_CELLS = 48
 """Cells that a strip draws; more leaves are drawn as ranges."""
+Cell = tuple[str, str, float]
+"""A cell of a strip: kind, sign (empty where it has no room), left edge."""
 
 
 def strip(found: Strip, ident: str) -> Markup:
     """Return a strip of leaves: equal, different, unknown. Two drawings, of which narrow screens show the second."""
-    return Markup(_strip(found, ident, WIDTH, "wide") + _strip(found, f"{ident}n", NARROW, "narrow"))
+    return Markup(_strip(found, ident, WIDTH, "wide") + _strip(found, ident, NARROW, "narrow"))
 
 
 def _strip(found: Strip, ident: str, full: int, cls: str) -> Markup:
@@ -36,13 +38,11 @@ def _strip(found: Strip, ident: str, full: int, cls: str) -> Markup:
     gap, top, height = 3, 8, 38
     width = (full - gap * (len(cells) - 1)) / len(cells)
     parts: list[str] = []
-    drawn: list[tuple[str, float]] = []
-    signs: list[tuple[str, str, float]] = []
+    drawn: list[Cell] = []
     for k, (low, high) in enumerate(cells):
         x = k * (width + gap)
         kind, sign = _state(found, low, high)
-        drawn.append((kind, x))
-        signs.append((kind, sign, x + width / 2))
+        drawn.append((kind, sign if width > 12 else "", x))
         first, last = k == 0, k == len(cells) - 1
         if (
             width > 64
@@ -61,9 +61,7 @@ def _strip(found: Strip, ident: str, full: int, cls: str) -> Markup:
                 f'<text class="{name}" x="{at:.0f}" y="{top + height + 18}">'
                 f"{escape(_called(found, low, high))}</text>"
             )
-    parts[:0] = _drawn(drawn, top, width, height, 5)
-    if width > 12:
-        parts += _signs(signs, top + 25)
+    parts[:0] = _drawn(drawn, top, width, height, 5, f"{ident}{cls[0]}")
     bottom = top + height + 26
     words = (
         f"{found.name(found.lo)} is the first of {found.count} that differs; all before it are equal"
@@ -74,21 +72,29 @@ def _strip(found: Strip, ident: str, full: int, cls: str) -> Markup:
 
 
 def _drawn(
-    cells: Sequence[tuple[str, float]], top: float, width: float, height: int, round_: int
+    cells: Sequence[Cell], top: float, width: float, height: int, round_: int, ident: str
 ) -> Iterator[str]:
-    """Yield the cells of a strip, given by kind and place: a row of one kind as one group. NOTE: a strip has up to 48
-    cells, twice, and a dispute six strips, so what cells have in common is not said of each."""
-    size = f'width="{width:.1f}" height="{height}" rx="{round_}"/>'
-    for kind, row in groupby(cells, lambda cell: cell[0]):
-        same = "".join(f'<rect x="{x:.1f}" {size}' for _, x in row)
-        yield f'<g class="cell {kind}" transform="translate(0 {top:.0f})">{same}</g>'
+    """Yield the cells of a strip: in a row of the same, all but the first are copies of it, which ``ident`` and the
+    number of the row name. NOTE: a strip has up to 48 cells, twice, and a dispute six strips, so what cells have in
+    common is not said of each."""
+    for number, ((kind, sign), row) in enumerate(groupby(cells, lambda cell: cell[:2])):
+        x, *others = [x for *_, x in row]
+        drawn = (
+            f'<rect x="{_short(x)}" y="{top:.0f}" width="{_short(width)}" height="{height}" rx="{round_}"/>'
+        )
+        if sign:
+            middle = _short(x + width / 2)
+            drawn += f'<text class="sign" x="{middle}" y="{top + height / 2 + 6:.0f}">{escape(sign)}</text>'
+        if others:
+            name = f"{ident}{number}"
+            copies = "".join(f'<use href="#{name}" x="{_short(other - x)}"/>' for other in others)
+            drawn = f'<g id="{name}">{drawn}</g>{copies}'
+        yield f'<g class="cell {kind}">{drawn}</g>'
 
 
-def _signs(found: Sequence[tuple[str, str, float]], y: float) -> Iterator[str]:
-    """Yield the signs of a strip's cells, given by kind, sign and place: those of one kind as one text."""
-    for (kind, sign), same in groupby(sorted(found), lambda one: one[:2]):
-        places = [f"{x:.0f}" for _, _, x in same]
-        yield f'<text class="sign {kind}" x="{" ".join(places)}" y="{y:.0f}">{sign * len(places)}</text>'
+def _short(number: float) -> str:
+    """Return a place in a drawing to a tenth, in as few characters as that takes."""
+    return f"{number:.1f}".removesuffix(".0")
 
 
 def overview(found: Ladder) -> Markup:
@@ -116,23 +122,16 @@ def _overview(found: Ladder, full: int, left: int, between: int, cls: str) -> Ma
         at = y + 22 if left else y - 8
         parts.append(f'<text class="rung" x="0" y="{at:.0f}">{escape(name)}</text>')
         red = (float(left), float(full))
-        drawn: list[tuple[str, float]] = []
-        signs: list[tuple[str, str, float]] = []
-        over: list[str] = []
+        drawn: list[Cell] = []
         for c, (low, high) in enumerate(cells):
             x = left + c * (width + gap)
             kind, sign = _state(strip_, low, high)
             if kind in ("different", "open"):
                 red = (x, x + width)
-            drawn.append((kind, x))
             if kind == "different" and width > 84:
-                word = escape(f"{sign} {strip_.name(low)}")
-                over.append(
-                    f'<text class="sign {kind}" x="{x + width / 2:.1f}" y="{y + 23:.0f}">{word}</text>'
-                )
-            elif width > 12:
-                signs.append((kind, sign, x + width / 2))
-        parts += [*_drawn(drawn, y, width, height, 4), *over, *_signs(signs, y + 23)]
+                sign = f"{sign} {strip_.name(low)}"
+            drawn.append((kind, sign if width > 12 else "", x))
+        parts += _drawn(drawn, y, width, height, 4, f"o{cls[0]}{k}-")
         y += height
         last = k == len(rungs) - 1
         if not last and strip_.found:
@@ -149,15 +148,17 @@ def _overview(found: Ladder, full: int, left: int, between: int, cls: str) -> Ma
             )
             y += 22 if last else 0
         y += 0 if last else between
-    words = "; ".join(f"{rung.title}: {rung.lead}" for rung in rungs)
-    return svg(full, round(y) + 4, "".join(parts), words, f"overview-{cls}", cls)
+    words = " ".join(f"{rung.title}: {rung.lead}" for rung in rungs)
+    return svg(full, round(y) + 4, "".join(parts), words, "overview", cls)
 
 
 def svg(width: int, height: int, body: str, words: str, ident: str, cls: str = "") -> Markup:
-    """Return a drawing with words for those who do not see it."""
+    """Return a drawing with words for those who do not see it. The drawing for narrow screens has those of the wide one
+    beside it, of the same name."""
+    title = "" if cls == "narrow" else f'<title id="{ident}">{escape(words)}</title>'
     return Markup(  # words are escaped here, bodies by those who make them
         f'<svg class="drawing {cls}" viewBox="0 0 {width} {height}" role="img" aria-labelledby="{ident}">'
-        f'<title id="{ident}">{escape(words)}</title>{body}</svg>'
+        f"{title}{body}</svg>"
     )
 
 
@@ -195,7 +196,9 @@ def _state(found: Strip, low: int, high: int) -> tuple[str, str]:
 
 
 def _called(found: Strip, low: int, high: int) -> str:
-    return found.name(low) if low == high else f"{found.name(low)}–{found.name(high).lstrip('C#')}"
+    return (
+        found.name(low) if low == high else f"{found.name(low)}–{found.name(high).removeprefix(found.unit)}"
+    )
 
 
 HEIGHTS = {"disputed": 34, "checked": 34, "sampled": 17, "partly": 12, "unseen": 8, "unclaimed": 8}
@@ -216,7 +219,7 @@ def _intervals(found: Intervals, full: int, cls: str) -> Markup:
     width = (full - gap * (count - 1)) / count
     parts = _bars(found, width, gap) if width > FINE else _fine_bars(found, width, gap, titled=full == WIDTH)
     words = ", ".join(f"{number} {kind}" for kind, number in found.counts.items())
-    return svg(full, 64, "".join(parts), f"{found.count} intervals: {words}", f"intervals-{cls}", cls)
+    return svg(full, 64, "".join(parts), f"{found.count} intervals: {words}", "intervals", cls)
 
 
 def _bars(found: Intervals, width: float, gap: float) -> Iterator[str]:
@@ -290,4 +293,4 @@ def _money(found: Flow, full: int, side: int, cls: str) -> Markup:
         f"{one.name} paid {ether_short(one.paid + one.bond)} and got {ether_short(one.got)}" for one in rows
     )
     drawn = "".join(parts)
-    return svg(full, max(1, len(rows)) * height, drawn, words or "no money has moved", f"money-{cls}", cls)
+    return svg(full, max(1, len(rows)) * height, drawn, words or "no money has moved", "money", cls)

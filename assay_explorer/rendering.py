@@ -52,10 +52,12 @@ class Place:
             return None
         return self.account(value) if len(value) == ADDRESS_CHARS else f"/find?q={value}"
 
-    def dispute(self, job: int, match: int, at: int | None = None) -> str:
-        if self.static:
-            return "index.html" if at is None else f"at-{at}.html"
-        return f"/job/{job}/dispute/{match:#066x}" + ("" if at is None else f"?at={at}")
+    def dispute(self, job: int, match: int) -> str:
+        return "index.html" if self.static else f"/job/{job}/dispute/{match:#066x}"
+
+    def moment(self, at: int) -> str:
+        """Return the address of a dispute at a block, as it is from the dispute's own page."""
+        return f"at-{at}.html" if self.static else f"?at={at}"
 
     def part(self, job: int, match: int, page: str, **query: object) -> str:
         if self.static:

@@ -22,6 +22,7 @@ from torch import nn
 from assay_capture.capture import Recipe, build, load_recipe
 from assay_explorer.rendering import DIGEST
 from assay_explorer.web import STATIC
+from tests.assay_explorer.conftest import MAX_BYTES
 from tests.assay_explorer.gallery import gallery
 from tests.conftest import _chains
 from tests.support.browser import PROGRAM, chromium, violations
@@ -33,22 +34,22 @@ LOOKS = {"wide": (WIDE, "light"), "narrow": (NARROW, "light"), "dark": (WIDE, "d
 
 
 def main() -> int:
-    """Write pages and pictures. Return 1 if a page is wider than its window, or axe-core finds something."""
+    """Write pages and pictures. Return 1 if a page is heavy or wider than its window, or axe-core finds something."""
     shutil.rmtree(OUT, ignore_errors=True)
     shutil.copytree(STATIC, OUT / "static")
     with _chains() as start:
-        names = list(map(write, gallery(start, small_bundle())))
+        pages = list(gallery(start, small_bundle()))
+    names, found = list(map(write, pages)), heavy(pages)
     rows = "".join(f"<h2>{escape(name)}</h2>{row(file)}" for name, file in names)
     (OUT / "index.html").write_text(
         f"<!doctype html><title>Gallery</title><h1>{len(names)} states</h1>{rows}"
     )
     if PROGRAM is None:
         print(f"{len(names)} pages in {OUT}; no pictures: apt install chromium", file=sys.stderr)
-        return 0
-    found = list(pictures([file for _, file in names]))
-    print(
-        "\n".join([*found, f"{len(names)} states, {len(names) * len(LOOKS)} pictures: {OUT / 'index.html'}"])
-    )
+    else:
+        found += pictures([file for _, file in names])
+        print(f"{len(names)} states, {len(names) * len(LOOKS)} pictures: {OUT / 'index.html'}")
+    print("\n".join(found))
     return 1 if found else 0
 
 
@@ -67,6 +68,15 @@ def write(page: tuple[str, str]) -> tuple[str, str]:
     # NOTE: a copy asks nobody whether it has changed.
     (OUT / f"{file}.html").write_text(re.sub(r' hx-[a-z]+="[^"]*"', "", html.replace(DIGEST, "")))
     return name, file
+
+
+def heavy(pages: list[tuple[str, str]]) -> list[str]:
+    """Print the least and the largest weight; return the pages that are heavier than allowed."""
+    # NOTE: a copy has in it what its page would load.
+    weights = {name: len(re.sub('"data:[^"]*"', "", html).encode()) for name, html in pages}
+    least, most = min(weights, key=weights.__getitem__), max(weights, key=weights.__getitem__)
+    print(f"{weights[least]:,} bytes ({least}) to {weights[most]:,} ({most})")
+    return [f"{name}: {weight:,} bytes" for name, weight in weights.items() if weight > MAX_BYTES]
 
 
 def row(file: str) -> str:

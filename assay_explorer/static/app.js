@@ -39,19 +39,21 @@
 
   // Each hash gets a button that copies it in full.
   const hashes = () => {
-    for (const one of document.querySelectorAll(".hashed:not(.ready)")) {
-      const code = one.querySelector("code"), button = document.createElement("button");
-      one.classList.add("ready");
+    for (const code of document.querySelectorAll("a.hash, code.hash")) {
+      if (code.parentElement.className === "hashed") continue;
+      const box = document.createElement("span"), button = document.createElement("button");
+      box.className = "hashed";
       button.type = "button";
       button.className = "copyhash";
       button.setAttribute("aria-label", `Copy ${code.textContent}`);
       // A short hash is in full in its title, or at the end of its link.
-      const link = one.querySelector("a"), full = link && /0x[0-9a-fA-F]{40,}$/.exec(link.href);
+      const full = /0x[0-9a-fA-F]{40,}$/.exec(code.href);
       button.addEventListener("click", async () => {
         try { await navigator.clipboard.writeText(code.title || (full && code.textContent.endsWith("…") ? full[0] : code.textContent)); button.textContent = "✓"; button.classList.add("copied"); }
         catch { getSelection().selectAllChildren(code); }
       });
-      one.append(button);
+      code.replaceWith(box);
+      box.append(code, button);
     }
   };
   document.addEventListener("DOMContentLoaded", hashes);

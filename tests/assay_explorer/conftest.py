@@ -30,6 +30,8 @@ from trainer_node.storage.store import Store
 
 MM = 5
 """A matrix product of 64 terms in the program of the tests."""
+MAX_BYTES = 44_000
+"""Weight of a page at most, without what it loads."""
 
 
 @dataclass(frozen=True)

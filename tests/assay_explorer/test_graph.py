@@ -22,7 +22,7 @@ from referee_py.program.describe import Names
 from tests.support.browser import NEEDS_CHROMIUM, chromium, violations
 from tests.trainer_node.cli.growing import growing
 
-from .conftest import Played, served
+from .conftest import MAX_BYTES, Played, served
 from .gallery import run_of
 from .test_pages import get
 from .test_strangers import expect_safe, hostile
@@ -116,7 +116,7 @@ def test_pages_of_a_long_program_are_small_and_safe(tmp_path: Path) -> None:
     ):
         page = pages.whole(*given)
         expect_safe(page)
-        assert len(page) < 44_000, given
+        assert len(page.encode()) <= MAX_BYTES, given
     with served(pages) as site:
         assert httpx.get(f"{site}/graph.json?group=7").json()["nodes"]
         get(site, "/graph.json?group=99999", 404)

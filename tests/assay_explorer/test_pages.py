@@ -19,7 +19,7 @@ from assay_explorer.export import export
 from referee_py.params import BURNED
 from trainer_node.chain import transactions_of
 
-from .conftest import MM, Played
+from .conftest import MAX_BYTES, MM, Played
 
 
 class Reader(HTMLParser):
@@ -71,6 +71,19 @@ def test_the_ladder_is_that_of_the_chain(site: str, tried: Played) -> None:
     for receipt in receipts:
         assert f"{receipt['gasUsed']:,}" in page.text
         assert f"0x{receipt['transactionHash'].hex()}" in titles
+
+
+def test_no_page_of_a_dispute_is_heavy(site: str, tried: Played) -> None:
+    """Though this one went all the way to the court, with a rung for each of its moves."""
+    job = f"/job/{tried.arena.job_id}"
+    for path in (
+        "/",
+        job,
+        tried.path,
+        *(f"{tried.path}/{part}" for part in ("operator", "element", "proof")),
+    ):
+        weight = len(httpx.get(site + path, timeout=60).content)
+        assert weight <= MAX_BYTES, path
 
 
 def test_a_liars_step_is_scrubbed_back_and_forth(site: str, tried: Played) -> None:

@@ -23,13 +23,10 @@ from trainer_node.audit.coverage import merge
 from trainer_node.audit.parting import place_words
 from trainer_node.audit.run_diff import Compared, compare
 
-from .conftest import served
+from .conftest import MAX_BYTES, served
 from .gallery import run_of
 from .test_pages import Reader, get
 from .test_strangers import Checker, expect_safe, hostile
-
-MAX_CHARS = 44_000
-"""Characters of the page of a run at most, however many intervals it has."""
 
 
 def test_a_run_is_shown_with_what_receipts_say(tmp_path: Path) -> None:
@@ -87,7 +84,10 @@ def test_a_long_run_shows_which_parts_were_sampled(tmp_path: Path) -> None:
     assert "steps 1 to 3: sampled, by 1 auditor" in told
     assert "steps 4 to 6: partly, 1 of 3 intervals sampled or checked" in told
     assert "steps 7 to 597: unseen" in told, "bars of the same kind have one title"
-    assert len(RunPages(str(tmp_path / "run"), tmp_path / "pages", receipts=[paths]).home()) < MAX_CHARS
+    assert (
+        len(RunPages(str(tmp_path / "run"), tmp_path / "pages", receipts=[paths]).home().encode())
+        <= MAX_BYTES
+    )
 
 
 def test_a_long_run_makes_no_heavy_page() -> None:
@@ -96,7 +96,7 @@ def test_a_long_run_makes_no_heavy_page() -> None:
     kinds = [("partly", by), ("unseen", "")] * (MAX_SHOWN // 2)
     shown = tuple(Interval(3 * k + 1, 3 * k + 1, 3 * k + 3, *kind) for k, kind in enumerate(kinds))
     drawn = str(drawing.intervals(Intervals(shown, 3 * MAX_SHOWN, {}, "")))
-    assert len(drawn) < MAX_CHARS
+    assert len(drawn) < MAX_BYTES
     bars = re.findall(r"M([\d.]+) \d+h([\d.]+)V38h-[\d.]+z", drawn)
     assert len(bars) == 2 * MAX_SHOWN, "one each in the wide and in the narrow drawing"
     edges = [(float(x), float(x) + float(width)) for x, width in bars[:MAX_SHOWN]]

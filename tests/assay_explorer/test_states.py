@@ -17,11 +17,12 @@ from tests.conftest import Anvil
 from tests.referee_py.game.chain import ANVIL_OPTIONS
 from tests.support.command_line import parsed
 
+from .conftest import MAX_BYTES
 from .states import STATES, Now, Page, generated
 from .test_commands import commands, expect_whole
 from .test_pages import Reader
 
-MORE_JOBS, MAX_CHARS = 8, 44_000
+MORE_JOBS = 8
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def test_a_page_says_what_is_so(made: Made, name: str) -> None:
         assert f'class="cell {kind}"' not in page.html or f'class="key {key}"' in page.html, (
             "not in the legend"
         )
-    assert len(page.html) < MAX_CHARS
+    assert len(page.html.encode()) <= MAX_BYTES
     assert not re.search(r"\bside [01]\b|\bliars?\b", text), "one vocabulary: docs/glossary.md"
 
 
