@@ -15,7 +15,7 @@ from markupsafe import Markup
 from referee_py.params import BURNED
 
 from .intervals import Interval, Intervals
-from .money import Flow
+from .money import Account, Flow
 from .rungs import Ladder, Strip
 from .text import ether_short
 
@@ -204,6 +204,8 @@ def _called(found: Strip, low: int, high: int) -> str:
 HEIGHTS = {"disputed": 34, "checked": 34, "sampled": 17, "partly": 12, "unseen": 8, "unclaimed": 8}
 """Heights of an interval by its kind: the more is known, the higher."""
 SIGNS = {"disputed": "≠", "checked": "="}
+SUM_CHAR = 9.1
+"""Width of a character of a sum of money."""
 FINE = 6.0
 """Width of a bar up to which it is part of a path."""
 
@@ -273,24 +275,25 @@ def _money(found: Flow, full: int, side: int, cls: str) -> Markup:
     most = max([1, *(max(one.paid + one.bond, one.got) for one in rows)])
     height = 46
     parts = []
+    words = [f"{_sign(one)}{ether_short(abs(one.profit))}" for one in rows]
+    # NOTE: the longest bar ends where the longest sum begins.
+    scale = (full - side - SUM_CHAR * max(map(len, words), default=0) - 10) / most
     for k, one in enumerate(rows):
         y = k * height
-        scale = (full - 2 * side) / most
         paid, got = (one.paid + one.bond) * scale, one.got * scale
-        burned = one.address == BURNED
         # NOTE: while the contracts hold stakes or the reward, what is paid in is not lost.
-        open_ = burned or found.between > 0
+        open_ = one.address == BURNED or found.between > 0
         sign = "even" if open_ or not one.profit else "won" if one.profit > 0 else "lost"
-        words = "+" if one.profit > 0 else "−" if one.profit < 0 else "±"
         parts.append(f'<text class="who" x="0" y="{y + 26}">{escape(one.name)}</text>')
         parts.append(f'<rect class="paid" x="{side}" y="{y + 6}" width="{paid:.1f}" height="13" rx="3"/>')
         parts.append(f'<rect class="got" x="{side}" y="{y + 21}" width="{got:.1f}" height="13" rx="3"/>')
-        parts.append(
-            f'<text class="sum {sign}" text-anchor="end" x="{full}" y="{y + 26}">'
-            f"{'' if burned else words}{ether_short(abs(one.profit))}</text>"
-        )
-    words = "; ".join(
+        parts.append(f'<text class="sum {sign}" text-anchor="end" x="{full}" y="{y + 26}">{words[k]}</text>')
+    told = "; ".join(
         f"{one.name} paid {ether_short(one.paid + one.bond)} and got {ether_short(one.got)}" for one in rows
     )
     drawn = "".join(parts)
-    return svg(full, max(1, len(rows)) * height, drawn, words or "no money has moved", "money", cls)
+    return svg(full, max(1, len(rows)) * height, drawn, told or "no money has moved", "money", cls)
+
+
+def _sign(one: Account) -> str:
+    return "" if one.address == BURNED else "+" if one.profit > 0 else "−" if one.profit < 0 else "±"

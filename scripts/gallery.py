@@ -25,7 +25,7 @@ from assay_explorer.web import STATIC
 from tests.assay_explorer.conftest import MAX_BYTES
 from tests.assay_explorer.gallery import gallery
 from tests.conftest import _chains
-from tests.support.browser import PROGRAM, chromium, violations
+from tests.support.browser import PROGRAM, chromium, confused, violations
 from trainer_node.local.bundle import Bundle
 
 OUT = Path(__file__).resolve().parent.parent / ".build/gallery"
@@ -34,7 +34,8 @@ LOOKS = {"wide": (WIDE, "light"), "narrow": (NARROW, "light"), "dark": (WIDE, "d
 
 
 def main() -> int:
-    """Write pages and pictures. Return 1 if a page is heavy or wider than its window, or axe-core finds something."""
+    """Write pages and pictures. Return 1 if a page is heavy, wider than its window or confused, or
+    axe-core finds something."""
     shutil.rmtree(OUT, ignore_errors=True)
     shutil.copytree(STATIC, OUT / "static")
     with _chains() as start:
@@ -97,7 +98,7 @@ def pictures(files: list[str]) -> Iterator[str]:
             for file in files:
                 page.goto(f"{site}/{file}.html")
                 page.screenshot(path=OUT / f"{file}-{look}.png", full_page=True)
-                yield from (f"{file}, {look}: {one}" for one in violations(page))
+                yield from (f"{file}, {look}: {one}" for one in [*violations(page), *confused(page)])
                 if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
                     yield f"{file}, {look}: wider than {width}"
             context.close()

@@ -57,7 +57,7 @@ const draw = async () => {
     const link = document.createElement("a");
     link.href = data.open + node.id();
     link.textContent = node.data("label");
-    picked.append(link, ` ${node.data("words")}. Reads ${node.indegree()}, read by ${node.outdegree()} in this picture.`);
+    picked.append(link, ` ${node.data("words")}. Arrows in this picture: ${node.indegree()} from what it reads, ${node.outdegree()} to what reads it.`);
   });
   cy.on("dbltap", "node", (event) => { location.href = data.open + event.target.id(); });
 

@@ -209,7 +209,8 @@ def _runs(folder: Path) -> Pages:
         yield f"run, {name}", unfinished.home()
     bundle, place = growing(12, (4, 1)), folder / "graph"
     drawn = RunPages(str(run_of(bundle, place)), folder / "pages", bundles=[bundle])
-    yield "graph, a search", _with_data(drawn.whole(None, "add", None), drawn.picture(None))
+    for name, words in (("a search", "mul"), ("a search, nothing found", "no such")):
+        yield f"graph, {name}", _with_data(drawn.whole(None, words, None), drawn.picture(None))
     yield "graph, an operator", _with_data(drawn.whole(0, "", None), drawn.picture(None))
     told = {"at the first step": [2.25, 2.2500002], "with weights moved by a tenth": [2.125, 2.125]}
     words = "loss and gradients of the first step are those of PyTorch; so are those with weights moved by a tenth"

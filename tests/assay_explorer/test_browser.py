@@ -18,7 +18,7 @@ from assay_lab.faults import Fault
 from tests.conftest import Anvil
 from tests.e2e.arena import Arena
 from tests.e2e.conftest import bundle as small_bundle  # noqa: F401 # a fixture
-from tests.support.browser import NEEDS_CHROMIUM, chromium, violations
+from tests.support.browser import NEEDS_CHROMIUM, chromium, confused, violations
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.storage.store import Store
@@ -56,6 +56,7 @@ def test_no_violation_of_wcag(browser: Any, site: str, tried: Played, scheme: st
     for path in paths(tried):
         page.goto(site + path)
         assert violations(page) == [], path
+        assert confused(page) == [], path
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
     context.close()
 
@@ -70,6 +71,7 @@ WITHIN = """selector => [...document.querySelectorAll(selector)].filter(one => o
         ("", ".pairs .hash, .side .hash", 12),
         ("/operator", ".node.disputed rect", 1),
         ("/operator", ".modules button, .modules .num", 4),
+        ("/operator?q=mm", "#hits ~ .scroll td", 15),
         ("/proof", "[data-command] span", 10),
     ],
 )
@@ -137,6 +139,22 @@ def test_the_check_for_violations_finds_one(browser: Any) -> None:
     page = browser.new_page()
     page.set_content("<html><body><img src='x'><p style='color:#ccc'>pale</p></body></html>")
     assert len(violations(page)) > 1
+    page.close()
+
+
+def test_the_check_for_what_is_confused_finds_it(browser: Any) -> None:
+    page = browser.new_page()
+    page.set_content(
+        "<svg class=drawing width=90 height=40><text class=who x=5 y=20>paid</text><text x=9 y=20>got</text>"
+        "<text x=80 y=20>burned</text><rect x=0 y=8 width=9 height=9 /></svg>"
+        "<ul class=legend><li><i class=key></i>one<li><i class=key></i>other</ul>"
+    )
+    assert confused(page) == [
+        "paid over got",
+        "paid over a bar",
+        "burned is cut",
+        "keys look the same: oneother",
+    ]
     page.close()
 
 
