@@ -33,13 +33,21 @@ Places = dict[int, tuple[float, float]]
 
 
 @dataclass(frozen=True)
+class Source:
+    """Source of an input, in words; they come after the number of the operator that gives it, if one does."""
+
+    words: str
+    node: int | None = None
+
+
+@dataclass(frozen=True)
 class Shown:
     """A node as a row: everything in it is text."""
 
     node: int
     op: str
     outputs: str
-    inputs: tuple[str, ...]
+    inputs: tuple[Source, ...]
     attributes: str
     module: str
     call: str
@@ -76,24 +84,22 @@ class Graph:
             node,
             structure.name,
             ", ".join(map(str, structure.outputs)),
-            tuple(self.operand(operand) for operand in structure.inputs[:64]),
+            tuple(self.source(operand) for operand in structure.inputs[:64]),
             said(attributes(structure), 200),
             module,
             call,
         )
 
-    def operand(self, operand: Operand) -> str:
-        """Return where an input comes from, in words."""
-        name = {Kind.NODE: "node ", Kind.SLOT: "state ", Kind.CONSTANT: "data "}.get(operand.kind)
+    def source(self, operand: Operand) -> Source:
+        """Return where an input comes from."""
+        if operand.kind is Kind.NODE:
+            return Source(f", output {operand.output}" if operand.output else "", operand.index)
+        name = {Kind.SLOT: "state ", Kind.CONSTANT: "data "}.get(operand.kind)
         if name is None:
-            return "the number of the step"
+            return Source("the number of the step")
         label = self.names.operand(operand)
-        where = f"{name}{operand.index}" + (f", output {operand.output}" if operand.output else "")
-        return (
-            where
-            if operand.kind is Kind.NODE or label.startswith(("slot:", "constant:"))
-            else f"{where}: {said(label, 60)}"
-        )
+        named = "" if label.startswith(("slot:", "constant:")) else f": {said(label, 60)}"
+        return Source(f"{name}{operand.index}{named}")
 
     def place(self, node: int) -> tuple[str, str]:
         """Return a node's module path and the call of PyTorch that it came from, from its label `path: call`."""

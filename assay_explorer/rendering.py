@@ -102,5 +102,6 @@ def _templates() -> jinja2.Environment:
         "seconds": text.seconds,
         "moment": text.moment,
     }
-    made.globals |= {"plural": text.plural, "SIDES": SIDES, "mode_words": mode_words}
+    made.tests["digest"] = text.is_digest
+    made.globals |= {"plural": text.plural, "several": text.several, "SIDES": SIDES, "mode_words": mode_words}
     return made

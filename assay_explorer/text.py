@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -96,3 +97,13 @@ def moment(instant: int) -> str:
 def plural(count: int, word: str) -> str:
     """Return a number with its noun."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def several(count: int, word: str) -> str:
+    """Return a number with its noun after *the same*; the noun alone if there is but one."""
+    return word if count == 1 else plural(count, word)
+
+
+def is_digest(value: str) -> bool:
+    """Return whether this is a hash or an account in full."""
+    return re.fullmatch("(0x)?[0-9a-fA-F]{64}|0x[0-9a-fA-F]{40}", value) is not None

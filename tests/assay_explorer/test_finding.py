@@ -128,7 +128,8 @@ def hearing_events(tried: Played) -> list[Event]:
 
 
 def test_every_hash_of_the_pages_is_a_link_to_what_is_known_of_it(site: str, tried: Played) -> None:
-    for path in (f"/job/{tried.arena.job_id}", tried.path, f"{tried.path}/proof"):
+    job = f"/job/{tried.arena.job_id}"
+    for path in (job, f"{job}/certificate", tried.path, f"{tried.path}/proof"):
         html = httpx.get(site + path, timeout=60).text
         hashes = re.findall(r'<(?:a|code) class="hash[^"]*"(?: href="([^"]*)")?[^>]*>([^<]*)<', html)
         assert len(hashes) > 3

@@ -151,10 +151,10 @@ def test_the_operator_is_the_programs(site: str, tried: Played) -> None:
     assert f"Operator {MM} · {structure.name}" in page.text
     assert str(structure.outputs[0]) in page.text
     assert "aten.addmm.default" in page.text
-    for operand in structure.inputs:
-        assert any(
-            f"?node={operand.index}" in str(attrs.get("href")) for tag, attrs in page.tags if tag == "a"
-        )
+    for k, operand in enumerate(structure.inputs):
+        assert f"{k}: operator {operand.index}" in page.text
+        links = [str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and "href" in attrs]
+        assert sum(link.endswith(f"?node={operand.index}") for link in links) >= 3, "two drawings, and the list"
     found = get(site, f"{tried.path}/operator?q=mm")
     count = sum(
         "mm" in node.name or "mm" in tried.bundle.names.label(k)
