@@ -54,6 +54,21 @@ class Case:
         """All events of the match, its hearing and its trials, in order."""
         return tuple(told(self.look.snapshot, self.match.id, self.hearing))
 
+    @cached_property
+    def refuter(self) -> int | None:
+        """The side that claims no result, but has staked on one checkpoint of the other's being wrong; None if both
+        claim one."""
+        for side, (root, player) in enumerate(
+            zip(self.match.terms.roots, self.match.terms.players, strict=True)
+        ):
+            mine = (claim for claim in self.job.claims if claim.owner.lower() == player.lower())
+            groups = [
+                group for group in (self.job.groups[claim.group] for claim in mine) if group.root == root
+            ]
+            if groups and all(group.refutes is not None for group in groups):
+                return side
+        return None
+
     def sent(self, tx_hash: bytes) -> Sent:
         return self.look.sent(tx_hash)
 

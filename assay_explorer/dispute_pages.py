@@ -63,6 +63,9 @@ class DisputePages(Disputed):
             summary=self._summary(case, found, parties),
             rungs=rungs,
             overview=drawing.overview(found),
+            drawn={
+                word for rung in found.rungs if rung.strip for word in (rung.strip.unit, *rung.strip.kinds)
+            },
             clock=clock,
             moments=offered(all_),
             now=so_far[-1],

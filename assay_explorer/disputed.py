@@ -10,7 +10,7 @@ from referee_py.program import Program, Structure
 from referee_py.program.describe import value_of
 from referee_py.walk.reason import Reason
 from trainer_node.chain import JobView
-from trainer_node.client.dispute_words import CASES
+from trainer_node.client.dispute_words import case_words
 from trainer_node.client.parties import Parties
 from trainer_node.network.sources import Served
 
@@ -62,12 +62,13 @@ class Disputed(Desk):
             if one is not None:
                 where.append(f"{one.what} {one.number}, element {one.element}")
                 numbers, more = (one.values[0].decimal, one.values[1].decimal), one.differing - 1
-        reason = CASES.get(found.reason) if found.reason is not None else None
+        reason = None if found.reason is None else case_words(found.reason, found.losers or ())
         losers = [] if found.losers is None else [who[side] for side in found.losers]
         return {
             "case": case,
             "who": who,
             "where": ", ".join(where),
+            "refuter": case.refuter,
             "reason": reason,
             "losers": losers,
             # NOTE: who did not answer in time is not shown wrong.

@@ -8,12 +8,12 @@ from referee_py.game.state import Phase
 from referee_py.program.terms import leaf_count
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
-from trainer_node.client.dispute_words import CASES
+from trainer_node.client.dispute_words import case_words
 from trainer_node.ids import side_of
 
 from .rung_maker import RungMaker
 from .rungs import Found, Rung, Strip
-from .text import plural
+from .text import plural, several
 
 
 class MatchRungs(RungMaker):
@@ -23,13 +23,14 @@ class MatchRungs(RungMaker):
         first, second = (
             f"{self._name(who)} ({side_of(k)})" for k, who in enumerate(args["matchTerms"].players)
         )
-        rung = self._rung(
-            Rung(
-                "run",
-                "Run",
-                f"Two results of the same {plural(self._terms.steps, 'training step')} are claimed. They differ.",
+        steps = self._terms.steps
+        if self._case.refuter is None:
+            lead = f"Two results of the same {several(steps, 'training step')} are claimed. They differ."
+        else:
+            lead = (
+                f"A result of {plural(steps, 'training step')} is claimed, and one checkpoint of it refuted."
             )
-        )
+        rung = self._rung(Rung("run", "Run", lead))
         rung.pairs.append(("run root", *self._roots))
         self._say(rung, f"the referee opens the dispute: {first} against {second}")
 
@@ -39,7 +40,7 @@ class MatchRungs(RungMaker):
         if args["phase"] == Phase.REFINE:
             self.rungs[-1].lead = (
                 f"The first difference is in steps {start + 1} to {end}; before them both sides agree. "
-                "Both commit to these steps more finely."
+                "Both have to commit to these steps more finely."
             )
         elif args["phase"] == Phase.OPEN:
             self._enter_operator(args)
@@ -72,8 +73,8 @@ class MatchRungs(RungMaker):
         rung.pairs += [(f"checkpoint C{step}", *self._nodes)]
         rung.strip = Strip(count, 0, count - 1, "#", 0)
         rung.lead = (
-            f"Step {step} is the first step that differs. It consists of {plural(count, 'operator')}, each with a "
-            "record of its inputs and outputs."
+            f"Step {step} is the first step that differs. It consists of {plural(count, 'operator')}, "
+            f"{'each ' if count > 1 else ''}with a record of its inputs and outputs."
         )
         self._roots = self._nodes
         self.found = Found(step=step)
@@ -83,7 +84,7 @@ class MatchRungs(RungMaker):
         self.found = Found(step=args["end"], node=node)
         rung = self._rung(Rung("operator", f"Operator {node}", page="operator"))
         rung.pairs.append(("record", *self._nodes))
-        rung.lead = f"Operator {node} is the first one whose record differs. Both sides open theirs."
+        rung.lead = f"Operator {node} is the first one whose record differs. Each side has to open its own."
 
     def _on_revealed(self, _: dict[str, Any]) -> None:
         self._say(self.rungs[-1])
@@ -121,7 +122,7 @@ class MatchRungs(RungMaker):
         self.reason, self.losers = Reason(args["reason"]), tuple(sides(args["losers"]))
         if self.rungs[-1].kind == "operator":
             self._compare_records(self.rungs[-1])
-        word, what = CASES[self.reason]
+        word, what = case_words(self.reason, self.losers)
         rung = self._rung(Rung("decision", f"Decision · {word}", f"{what[0].upper()}{what[1:]}."))
         for side in (0, 1):
             who = self._name(self._case.match.terms.players[side])

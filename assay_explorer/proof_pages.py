@@ -113,7 +113,12 @@ def statements(case: Case, found: Ladder) -> dict[str, list[str]]:
     if reason is None:
         proves.append("Nobody is shown wrong yet.")
     elif reason is Reason.TIMEOUT:
-        proves.append("The loser did not move in time. That proves nothing about its numbers.")
+        who, whose = (
+            ("Neither side moved", "their")
+            if len(found.losers or ()) > 1
+            else ("The loser did not move", "its")
+        )
+        proves.append(f"{who} in time. That proves nothing about {whose} numbers.")
     elif reason is Reason.OPERATOR and by_court:
         proves.append(
             "The contract computed one step of one element with its own floating point, from operands that are proven "

@@ -43,6 +43,20 @@ class Strip:
     def found(self) -> bool:
         return self.lo == self.hi
 
+    @property
+    def kinds(self) -> set[str]:
+        """Kinds of leaves that it has: equal, different or open, after."""
+        return {
+            kind
+            for kind, some in (
+                ("equal", self.lo > 0),
+                ("different", self.found),
+                ("open", not self.found),
+                ("after", self.hi < self.count - 1),
+            )
+            if some
+        }
+
     def name(self, leaf: int) -> str:
         number = self.first + leaf * self.every
         return f"{self.unit}{min(number, self.end) if self.end else number}"

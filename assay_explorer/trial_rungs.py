@@ -91,14 +91,18 @@ class TrialRungs(RungMaker):
 
     def _on_trial_decided(self, args: dict[str, Any], trial: int) -> None:
         rung = self._element.get(trial, self._trials[trial])
-        losers = " and ".join(map(side_of, sides(args["losers"])))
+        lost = tuple(sides(args["losers"]))
+        who = " and ".join(map(side_of, lost))
         strip = rung.strip
         judged = strip is not None and strip.found and rung.kind == "element"
-        how = f"computes step {strip.lo + 1} itself" if judged and strip is not None else "decides"
-        rung.facts.append(("the court", f"{how}: {losers} is wrong"))
         if judged and strip is not None:
+            outcome = f"computes step {strip.lo + 1} itself: {who} {'is' if len(lost) == 1 else 'are'} wrong"
             rung.lead = (
                 f"Of the {plural(strip.count, 'step')} that make this number, the sides part at step {strip.lo + 1}. "
                 "The contract computes this one step itself, with floating point in Solidity."
             )
-        self._say(rung, f"the court {how}: {losers} is wrong")
+        else:
+            # NOTE: who was silent is not shown wrong, and the event does not say who was.
+            outcome = f"decides: {who} {'loses' if len(lost) == 1 else 'lose'} the trial"
+        rung.facts.append(("the court", outcome))
+        self._say(rung, f"the court {outcome}")

@@ -264,20 +264,32 @@ def _decided(reason: Reason, trials: bool | None = None) -> Callable[[Now, Match
     return so
 
 
+def _of_a_refutation(at: Now, match: Match, _: Hearing | None) -> bool:
+    groups = at.game.job.groups
+    claimed = {group.root for group in groups if group.refutes is None}
+    return at.game.sane and any(g.root in match.terms.roots and g.root not in claimed for g in groups)
+
+
 DISPUTE_STATES = (
     DisputeState("walk", _walking(Phase.WALK), ("running",), ("was wrong",)),
     DisputeState("refine", _walking(Phase.REFINE), ("more finely",)),
     DisputeState("open", _walking(Phase.OPEN), ("Operator",)),
     DisputeState("voting", _heard(HearingPhase.VOTING), ("Hearing", "votes until")),
-    DisputeState("verdict", _heard(HearingPhase.RULED), ("Verdict", "unless somebody appeals")),
-    DisputeState("trial", _heard(HearingPhase.TRIAL), ("Trial",)),
+    DisputeState("verdict", _heard(HearingPhase.RULED), ("unless somebody appeals", "Now: The verifiers say")),
+    DisputeState("trial", _heard(HearingPhase.TRIAL), ("Trial", "Now: The court narrows")),
     DisputeState("overruled", _heard(HearingPhase.DEFENCE), ("Overruled",)),
     DisputeState("stood by", _heard(HearingPhase.STAND), ("Trial",)),
     *(DisputeState(f"decided, {reason.name.lower()}", _decided(reason), ("Decision",)) for reason in Reason
       # NOTE: no game takes a step's number for something else.
       if reason not in (Reason.NONE, Reason.TIMEOUT, Reason.OPERATOR, Reason.INPUT_STEP)),
     DisputeState(
-        "decided, timeout", _decided(Reason.TIMEOUT), (" lost:",), ("wrong:", "was right", "is searching where")
+        "decided, timeout", _decided(Reason.TIMEOUT), (" lost:",), ("wrong:", "is wrong", "are wrong", "was right", "is searching where")
+    ),
+    DisputeState(
+        "of a refutation",
+        _of_a_refutation,
+        ("refutes it: one checkpoint does not follow",),
+        ("claim different results", "results of the same"),
     ),
     DisputeState("decided by a verdict", _decided(Reason.OPERATOR, False), ("Verdict", "Decision")),
     DisputeState("decided by the court", _decided(Reason.OPERATOR, True), ("Trial", "Decision")),

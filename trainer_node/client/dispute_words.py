@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from referee_py.game.state import Phase
@@ -20,7 +20,10 @@ from ..ids import short, side_of
 CASES = {
     Reason.TIMEOUT: ("timeout", "a side did not answer before its clock ran out"),
     Reason.PADDING: ("past the end", "a side has claimed a checkpoint beyond the end of the run"),
-    Reason.STRUCTURE: ("wrong operator", "a record names another operator than the program's"),
+    Reason.STRUCTURE: (
+        "wrong operator",
+        "a record names another operator than the program's, or a rounding log where there is none",
+    ),
     Reason.INPUT_CHECKPOINT: (
         "wrong input, from a checkpoint",
         "an input is not what the checkpoint before holds",
@@ -32,6 +35,13 @@ CASES = {
     Reason.OPERATOR: ("wrong output", "the inputs are equal, and the operator does not give this output"),
 }
 """Name and meaning of each reason for a decision."""
+
+
+def case_words(reason: Reason, losers: tuple[int, ...]) -> tuple[str, str]:
+    """Return name and meaning of a decision against these sides."""
+    word, what = CASES[reason]
+    both = reason is Reason.TIMEOUT and len(losers) > 1
+    return word, "neither side answered before its clock ran out" if both else what
 
 
 @dataclass(frozen=True)
@@ -88,10 +98,11 @@ class Words:
                 return f"{self.side(args['side'])} refines to stride {stride}: {short(args['root'])}"
             case "RecordOpened":
                 record = args["record"]
-                counts = f"{len(record.inputs)} inputs, {len(record.outputs)} outputs"
+                counts = f"{_count(record.inputs, 'input')}, {_count(record.outputs, 'output')}"
                 return f"{self.side(args['side'])} opens its record: {counts}"
             case "Decided":
-                return f"decided, {': '.join(CASES[known(Reason, args['reason'], 'event Decided')])}"
+                reason = known(Reason, args["reason"], "event Decided")
+                return f"decided, {': '.join(case_words(reason, tuple(sides(args['losers']))))}"
             case "Submitted":
                 at, until = args["submission"], args["until"]
                 judged = f"; verifiers judge it until {self.moment(until)}" if until else ""
@@ -132,3 +143,7 @@ class Words:
             case "TrialDecided":
                 return f"{' and '.join(map(self.side, sides(args['losers'])))} is wrong or late"
         return ""
+
+
+def _count(found: Sequence[object], word: str) -> str:
+    return f"{len(found)} {word}{'' if len(found) == 1 else 's'}"
