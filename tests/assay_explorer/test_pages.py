@@ -154,7 +154,9 @@ def test_the_operator_is_the_programs(site: str, tried: Played) -> None:
     for k, operand in enumerate(structure.inputs):
         assert f"{k}: operator {operand.index}" in page.text
         links = [str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and "href" in attrs]
-        assert sum(link.endswith(f"?node={operand.index}") for link in links) >= 3, "two drawings, and the list"
+        assert sum(link.endswith(f"?node={operand.index}") for link in links) >= 3, (
+            "two drawings, and the list"
+        )
     found = get(site, f"{tried.path}/operator?q=mm")
     count = sum(
         "mm" in node.name or "mm" in tried.bundle.names.label(k)
