@@ -283,7 +283,8 @@ DISPUTE_STATES = (
       # NOTE: no game takes a step's number for something else.
       if reason not in (Reason.NONE, Reason.TIMEOUT, Reason.OPERATOR, Reason.INPUT_STEP)),
     DisputeState(
-        "decided, timeout", _decided(Reason.TIMEOUT), (" lost:",), ("wrong:", "is wrong", "are wrong", "was right", "is searching where")
+        "decided, timeout", _decided(Reason.TIMEOUT), (" lost:",),
+        ("wrong:", "is wrong", "are wrong", "was right", "is searching where"),
     ),
     DisputeState(
         "of a refutation",

@@ -135,6 +135,7 @@ def test_whose_clock_ran_out_has_no_seconds_left(made: Made) -> None:
     assert losers
     assert html.count("<dd>ran out</dd>") == losers
     assert html.count("data-clock=") <= 2 - losers
+    assert ("neither side answered" in html, "a side did not answer" in html) == (losers == 2, losers == 1)
 
 
 def test_colours_are_not_all_that_tells_intervals_apart() -> None:

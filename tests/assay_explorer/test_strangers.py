@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from typing import Any
 
@@ -13,7 +14,7 @@ from repops.opset import Dtype
 
 from assay_explorer.artifacts import Got
 from assay_explorer.chain import Look
-from assay_explorer.text import ether_short, link, said, seconds
+from assay_explorer.text import ether_short, is_digest, link, said, seconds, several
 from assay_explorer.web import ASSETS
 from assay_explorer.whole_graph import WholeGraph
 from referee_py.program import Kind, Operand, Structure, TensorType
@@ -155,14 +156,20 @@ def test_pages_of_a_program_of_ten_thousand_nodes(tried: Played) -> None:
     pages, number, match = tried.pages(), tried.arena.job_id, hex(tried.match)
     graph = WholeGraph(program, names)
     pages.graph = lambda _job, _wait_s=0.0: Got(graph)  # type: ignore[assignment,method-assign]
-    began = time.monotonic()
-    made = [pages.operator(number, match, node, "", "") for node in (0, NODES // 2, NODES - 1)]
-    made += [pages.operator(number, match, None, word, "") for word in ("add", "module7", "")]
-    print(
-        f"{(time.monotonic() - began) / len(made):.2f} s a page, {max(map(len, made)):,} characters at most"
-    )
-    for page in made:
+    asked = [(node, "") for node in (0, NODES // 2, NODES - 1)] + [
+        (None, word) for word in ("add", "module7", "")
+    ]
+    makers = [partial(pages.operator, number, match, node, word, "") for node, word in asked]
+    makers += [partial(pages.whole, number, match, node, word, None) for node, word in asked]
+    makers.append(partial(pages.whole, number, match, None, "", 7))
+    spent, weights = [], []
+    for make in makers:
+        began = time.process_time()
+        page = make()
+        spent.append(time.process_time() - began)
+        weights.append(len(page.encode()))
         expect_safe(page)
+    print(f"{max(spent):.2f} s of processor a page at most, {max(weights):,} bytes at most")
 
 
 @pytest.mark.parametrize(
@@ -186,6 +193,15 @@ def test_small_amounts_are_not_nothing() -> None:
     amounts = 0, 1, 44_776, 10**9, 3 * 10**13, 10**14, 15 * 10**17
     shown = ["0 ETH", "1 wei", "44,776 wei", "1 gwei", "30000 gwei", "0.0001 ETH", "1.5 ETH"]
     assert list(map(ether_short, amounts)) == shown
+
+
+def test_hashes_and_numbers_are_known_as_such() -> None:
+    digits = "0123456789abcdefABCDEF" * 2 + "0" * 20
+    assert all(map(is_digest, (digits, f"0x{digits}", f"0x{digits[:40]}")))
+    assert not any(
+        map(is_digest, (digits[:40], f"0x{digits[:41]}", f"{digits}\n", f"f32[4] {digits}", "x" * 64))
+    )
+    assert [several(count, "step") for count in (1, 2, 4000)] == ["step", "2 steps", "4,000 steps"]
 
 
 def test_words_are_cut_and_cleaned() -> None:
