@@ -34,12 +34,17 @@ class EmptyTransactions:
 
     def fill_gap(self, row: Transaction) -> None:
         """Send empty transactions with the nonces before this one that nobody has, or give it up if they are too many:
-        an endpoint that was alone has reported a nonce that was too high, and it would never be mined."""
+        an endpoint that was alone has reported a nonce that was too high, and it would never be mined.
+
+        What a reorganisation has taken back is sent again as it was: whoever needs it may not do it again.
+        """
         # SAFETY: both counts, because an answer that is too low once must not give up what others will mine.
         reached = max(self._reader.nonce("pending"), self._reader.nonce("latest"))
         ours = {one.nonce for one in self._outbox.open_rows()}
         if reached <= self._outbox.last_mined():
-            return  # the endpoints are behind, or a reorganisation is: the act that it took back is done again
+            for one in self._outbox.mined_rows(reached, row.nonce):
+                self._broadcast(one)  # NOTE: refused, at no cost, where the endpoints are just behind
+            return
         if row.nonce - reached > MAX_GAP + len(ours):
             self._outbox.finish(row, "lost")
             raise TransactionLost(

@@ -125,6 +125,15 @@ class Outbox:
             highest = session.scalar(select(func.max(Transaction.nonce)).where(*mine))
         return -1 if highest is None else int(highest)
 
+    def mined_rows(self, first: int, stop: int) -> Sequence[Transaction]:
+        """Return the transactions that were mined, or failed, with nonces from ``first`` on and below ``stop``."""
+        with self._database.session() as session:
+            mine = Transaction.sender == self._account.address, Transaction.status.in_(("mined", "failed"))
+            between = Transaction.nonce >= first, Transaction.nonce < stop
+            return session.scalars(
+                select(Transaction).where(*mine, *between).order_by(Transaction.nonce)
+            ).all()
+
     def open_rows(self) -> Sequence[Transaction]:
         """Return the transactions that may still be mined, by nonce."""
         with self._database.session() as session:

@@ -22,6 +22,7 @@ from web3 import Web3
 from web3.exceptions import Web3RPCError
 
 from ..errors import (
+    ChainError,
     FeeTooHigh,
     InsufficientFunds,
     Reverted,
@@ -188,8 +189,12 @@ class TransactionManager:
         return [row.id for row in self._outbox.open_rows()]
 
     def outcome(self, transaction_id: int) -> tuple[str, int | None]:
-        """Return how one of our transactions has ended, or "open", and the block that it was mined in."""
-        row = self._outbox.row(transaction_id)
+        """Return how one of our transactions has ended, or "open", and the block that it was mined in. One that is so
+        old that the database has dropped it counts as lost."""
+        try:
+            row = self._outbox.row(transaction_id)
+        except ChainError:
+            return "lost", None
         return row.status, row.block
 
     def balance(self) -> int:

@@ -209,7 +209,7 @@ class Sender:
             self.failed[due.call.action] = str(error)
         due.then(None)
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Wait until all that was sent is mined, a minute of a round at most, and log the outcomes."""
         began = self._clock()
         while self._sent:

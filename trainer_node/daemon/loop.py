@@ -3,7 +3,7 @@
     read      a snapshot of one block, so that no decision mixes two states of the chain
     decide    job by job, in turns: a dispute is a turn, and so is each other thing that may be due; none sends anything
     act       send what each turn says is due, before the next turn decides (`job_turns`)
-    settle    wait, a minute at most, until what was sent is mined
+    finish    wait, a minute at most, until what was sent is mined
 
 After a crash or a reorganisation the state is read again.
 """
@@ -68,21 +68,21 @@ class Loop:
         if self._node.transactions is not None and self._node.transactions.open():
             self._node.transactions.recover()  # transactions that were not mined within an earlier round
         self._scheduler.go(snapshot, partial(self._turns.attend, snapshot))
-        self._settle()
+        self._finish()
         concerned = self._turns.concerned or self._was_concerned
         # NOTE: while no job concerns us, nobody comes to owe us anything: an idle node asks the chain for little.
         if concerned or time.monotonic() - self._counted >= COUNT_S:
             self._counted = time.monotonic()
             self._count(snapshot)
-            self._settle()
+            self._finish()
         waits = self._node.transactions is not None and bool(self._node.transactions.open())
         self._node.idle = not (concerned or self._scheduler.at_work or waits or self._scheduler.unread)
         self._was_concerned, self._turns.concerned = self._turns.concerned, False
         self._compare(snapshot)
 
-    def _settle(self) -> None:
+    def _finish(self) -> None:
         if self._sender is not None:
-            self._sender.settle()
+            self._sender.finish()
 
     def _count(self, snapshot: Snapshot) -> None:
         """Withdraw what we are owed, and show the sums."""

@@ -302,11 +302,11 @@ WAITS = (
         "N/chain/test_quick_fork.py::test_a_dead_endpoint_slows_one_look_a_minute_at_most",
     ),
     Wait(
-        "a transaction to be mined, in a round",
+        "all transactions of a round to be mined, together",
         "makers of blocks",
         MINED_S,
         "",
-        "the round continues; it is sent again with a higher fee",
+        "the next round begins; they are sent again with higher fees",
         "N/daemon/test_service.py::test_a_transaction_that_is_never_mined_does_not_keep_a_daemon_from_its_rounds",
     ),
 )

@@ -200,7 +200,9 @@ class Participant(Role):
                 turns.append(Turn("closings", close))
         if self._jobs is not None:
             opens = not (ours or watched)
-            turns += [Turn(act, partial(self._jobs.due, snapshot, job, act, own), None, opens) for act in acts]
+            turns += [
+                Turn(act, partial(self._jobs.due, snapshot, job, act, own), None, opens) for act in acts
+            ]
             turns += [
                 Turn("refute", partial(self._jobs.refute, snapshot, job, lie, refute), None, opens)
                 for lie in refute

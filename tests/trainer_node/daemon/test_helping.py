@@ -63,7 +63,7 @@ def test_help_ends_where_the_budget_of_the_job_does() -> None:
     with structlog.testing.capture_logs() as logs:
         for move in ("first", "second", "third", "fourth"):
             sender.send(due(move, helps=1))
-            sender.settle()
+            sender.finish()
     assert account.sent == ["first", "second", "third"], "700 each, of which the third was estimated at 800"
     refused = [line for line in logs if line["event"] == "gas.not_paid"]
     assert len(refused) == 1

@@ -79,7 +79,7 @@ def test_all_is_sent_before_anything_is_waited_for(blocks: Blocks, clock: Hand) 
         sends.send(due(f"vote {number}"))
     sends.send(due("last"))
     assert clock.now == began
-    sends.settle()
+    sends.finish()
     assert [act.split()[0] for act in blocks.done] == ["send"] * 31 + ["wait"] * 31
     assert clock.now - began == BLOCK_S, "one block has them all"
 
@@ -91,9 +91,9 @@ def test_a_round_waits_for_all_its_transactions_together(blocks: Blocks, clock: 
     sends.begin()
     for number in range(5):
         sends.send(due(str(number), then=outcomes.append))
-    sends.settle()
+    sends.finish()
     sends.send(due("4", then=outcomes.append))
-    sends.settle()
+    sends.finish()
     assert clock.now - began <= MINED_S
     assert outcomes == [None] * 6
     assert set(sends.failed) == blocks.stuck
@@ -105,7 +105,7 @@ def test_what_follows_is_told_once_it_is_mined(blocks: Blocks) -> None:
     sends, outcomes = sender(blocks), list[Any]()
     sends.send(due("first", then=outcomes.append))
     assert not outcomes
-    sends.settle()
+    sends.finish()
     assert [receipt.gas_used for receipt in outcomes] == [100]
     for action in ("refused", "poor"):
         sends.send(due(action, then=outcomes.append))
@@ -119,7 +119,7 @@ def test_help_of_one_round_is_paid_for_once(blocks: Blocks) -> None:
     for number in range(5):
         sends.send(due(str(number), helps=1))
     assert blocks.sent == ["0", "1", "2"]
-    sends.settle()
+    sends.finish()
     sends.send(due("5", helps=1))
     assert blocks.sent == ["0", "1", "2"], "2,100 are spent"
 
