@@ -38,7 +38,8 @@ def test_a_clock_that_was_wrong_stops_no_answers(anvil: Anvil, tmp_path: Path) -
     bench = Bench(anvil.url, anvil.keys[0], tmp_path)
     manager = bench.manager()
     stopped: Any = SimpleNamespace(is_set=lambda: False)
-    responder = DataResponder(None, manager, lambda: None, stopped)  # type: ignore[arg-type]
+    unused: Any = None
+    responder = DataResponder(unused, manager, unused, stopped)
     number = manager.submit(bench.pay())
     responder._sent[7] = number
     manager.wait(number)
