@@ -216,12 +216,11 @@ class Court:
             self.sent.append((move.submission.match_id, move.record, move.signature))
         return len(self.moved)
 
-    def wait(self, number: int, *, timeout_s: float) -> Any:
-        """Wait for a transaction: the next block has it. ``waited`` keeps how many were sent by then."""
+    def wait_all(self, numbers: list[int], *, timeout_s: float) -> Any:
+        """Wait for transactions: the next block has them. ``waited`` keeps how many were sent by then."""
         self.waited.append(len(self.moved))
-        assert 0 < number <= len(self.moved)
         assert timeout_s <= 60
-        return SimpleNamespace(gas_used=1)
+        return {number: SimpleNamespace(gas_used=1) for number in numbers}
 
     block = SimpleNamespace(number=1, base_fee=0)
     earned = 0
@@ -244,11 +243,12 @@ class Court:
                 account=KEY,
                 address=KEY.address,
                 submit=self.send_on,
-                wait=self.wait,
+                wait_all=self.wait_all,
                 open=list,
                 balance=lambda: 0,
                 free=lambda: 10**24,
                 lacks_sent=lambda: False,
+                know_sent=lambda: None,
             ),
             reserve=Reserve(lambda: 1, list),
             gas=GasBudget(Database(None), None),

@@ -33,6 +33,9 @@ class Value(NamedTuple):
     least: int
 
 
+_KNOWN = "transactions that were there when all jobs had been read, of"
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A transaction to send. ``action``: its name in logs and metrics; ``to``: None creates a contract; ``value``: wei;
@@ -124,6 +127,15 @@ class Outbox:
             mine = Transaction.sender == self._account.address, Transaction.status.in_(("mined", "failed"))
             highest = session.scalar(select(func.max(Transaction.nonce)).where(*mine))
         return -1 if highest is None else int(highest)
+
+    @property
+    def known(self) -> int:
+        """The number of transactions of the account that were there when all of its jobs had been read."""
+        return int(self._database.get(f"{_KNOWN} {self._account.address}", 0))
+
+    @known.setter
+    def known(self, count: int) -> None:
+        self._database.put(f"{_KNOWN} {self._account.address}", count)
 
     def mined_rows(self, first: int, stop: int) -> Sequence[Transaction]:
         """Return the transactions that were mined, or failed, with nonces from ``first`` on and below ``stop``."""

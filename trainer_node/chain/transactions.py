@@ -11,9 +11,10 @@ the same bytes: no action is done twice, and no nonce is skipped.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -21,8 +22,11 @@ from eth_account.signers.base import BaseAccount
 from web3 import Web3
 from web3.exceptions import Web3RPCError
 
+from referee_py.errors import AssayError
+
 from ..errors import (
     ChainError,
+    DiskFailed,
     FeeTooHigh,
     InsufficientFunds,
     Reverted,
@@ -163,6 +167,38 @@ class TransactionManager:
                 )
             self._sleep(self._poll_s)
 
+    def wait_all(self, ids: Sequence[int], *, timeout_s: float) -> dict[int, Receipt | AssayError]:
+        """Wait for several of our transactions at once. Returns how those have ended that have.
+
+        SAFETY: each open one is looked at once a poll, however many are waited for.
+        """
+        deadline, ended = self._clock() + timeout_s, dict[int, Receipt | AssayError]()
+        while True:
+            open_rows = self._outbox.open_rows()
+            still = {row.id for row in open_rows}
+            others = [self._outbox.row(one) for one in ids if one not in still and one not in ended]
+            try:
+                for row in (*others, *open_rows):
+                    if (outcome := self._outcome(row)) is not None:
+                        ended[row.id] = outcome
+            except (RpcUnavailable, RpcCorrupt) as error:
+                _log.warning("transactions.rpc_unavailable", reason=str(error))
+            if self._stop.is_set():
+                deadline = min(deadline, self._clock() + _STOP_GRACE_S)
+            if ended.keys() >= set(ids) or self._clock() >= deadline:
+                return ended
+            self._sleep(self._poll_s)
+
+    def _outcome(self, row: Transaction) -> Receipt | AssayError | None:
+        """Look at a transaction once. Return how it has ended; None while it is open."""
+        try:
+            return self._advance(row)
+        except (TransactionFailed, TransactionLost) as error:
+            return error
+        except FeeTooHigh as error:
+            _log.warning("transaction.advance", action=row.action, reason=str(error))
+            return None
+
     def recover(self) -> list[int]:
         """After a start, confirm what was mined meanwhile, and send the rest again. Returns ids that are still open."""
         for row in self._outbox.open_rows():
@@ -209,8 +245,16 @@ class TransactionManager:
         """Return whether the account has sent what the outbox does not know: of a database that was lost or restored,
         or of another program."""
         ours = max([self._outbox.last_mined(), *(row.nonce for row in self._outbox.open_rows())])
+        return self._count() > max(ours + 1, self._outbox.known)
+
+    def know_sent(self) -> None:
+        """Note that all is known that the account has sent until now, also by other programs."""
+        with contextlib.suppress(RpcUnavailable, RpcCorrupt, DiskFailed):
+            self._outbox.known = self._count()
+
+    def _count(self) -> int:
         counts = self._reader.nonces("latest")
-        return counts[-2 if len(counts) > 2 else -1] > ours + 1  # NOTE: of three, one alone is not believed
+        return counts[-2 if len(counts) > 2 else -1]  # NOTE: of three, one alone is not believed
 
     def free(self, balance: int | None = None) -> int:
         """Return the wei of the account (or of a balance) that no open transaction may take. Raises RpcUnavailable and
@@ -264,6 +308,10 @@ class TransactionManager:
         except (RpcUnavailable, RpcCorrupt) as error:
             # NOTE: nobody knows whether it arrived. It stays open, and `wait` sends it again.
             _log.warning("transaction.unsent", action=row.action, nonce=row.nonce, reason=str(error))
+            return True
+        if _for_now(refusal) and any(one.nonce < row.nonce for one in self._outbox.open_rows()):
+            # NOTE: it waits for those before it, and is sent again then.
+            _log.info("transaction.waits", action=row.action, nonce=row.nonce, refusal=refusal)
             return True
         self._outbox.finish(row, "refused")
         if "nonce" in refusal.lower():
@@ -386,6 +434,13 @@ class TransactionManager:
         self._metrics.add("replacements", row.action)
         told = {"action": row.action, "nonce": row.nonce, "max_fee": raised.max_fee}
         _log.info("transaction.replaced", **told, refusal=refusal)
+
+
+def _for_now(refusal: str) -> bool:
+    """Return whether a refusal holds only until earlier transactions of the account are mined: a pool has places for
+    some of each (reth for 16), and an endpoint of several machines may get the next one first."""
+    words = "txpool", "transaction pool", "account limit", "nonce too high", "nonce gap", "gapped"
+    return any(word in refusal.lower() for word in words)
 
 
 def _call_of(row: Transaction) -> Call:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -33,6 +34,8 @@ MAX_AT_WORK = 16
 """Jobs of strangers that every round looks at because their packages are being fetched or their runs executed."""
 QUIET = 8
 """A round looks at one quiet job for each so many others."""
+CONFIRM_S = 60.0
+"""Seconds after which endpoints that did not confirm a look are asked again."""
 PROBE_AFTER = 3
 """Number of failed requests to the chain, with no job done in between, after which a round checks that it answers."""
 
@@ -203,7 +206,8 @@ def end_of(job: JobView, now: float) -> float:
 class Scheduler:
     """Goes through the queue, and notes in ``problems`` why a job failed. ``works_at`` returns whether we work on a
     job; such a job has a turn in every round, so that its result is used soon. ``joins``: see `quiet_until`. ``lost``
-    returns whether the database lacks something that the account has done."""
+    returns whether the database lacks something that the account has done; ``known`` is called once all jobs were read
+    for that. ``clock``: seconds."""
 
     def __init__(
         self,
@@ -214,14 +218,16 @@ class Scheduler:
         *,
         joins: bool = True,
         lost: Callable[[], bool] = lambda: False,
+        known: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._queue = queue
-        self._lost = lost
+        self._lost, self._known = lost, known
         self._through: int | None = None
         """Jobs up to this number are to be read, since the database may not know that they are ours; negative where
         nobody has counted them, None before the first round."""
-        self._were_read = set[int]()
-        """Those that were."""
+        self._looked, self._were_read = set[int](), set[int]()
+        """Those that this round has looked at, and those that looks have shown which others confirm."""
         self._problems = problems
         self._works_at, self._joins = works_at, joins
         self._seen: int | None = None
@@ -229,8 +235,8 @@ class Scheduler:
         self._metrics = metrics or Metrics()
         self.complete = False
         """True if all our jobs were read and attended to in the last round, and none is unknown."""
-        self._doubted = False
-        """True if others did not confirm what this round shows."""
+        self._clock, self._ask_at = clock, float("-inf")
+        """When others are asked again whether they confirm what a round shows."""
 
     @property
     def at_work(self) -> bool:
@@ -243,7 +249,7 @@ class Scheduler:
         failures, count = 0, snapshot.job_count()
         self._count_unread(snapshot, count)
         waits = bool(self._through)
-        self.complete, self._doubted = True, False
+        self.complete = True
         self._problems.forget_jobs_after(count)
         self._look_for_events(snapshot)
         for job_id in self._queue.due(count, snapshot.now):
@@ -251,19 +257,21 @@ class Scheduler:
                 job = snapshot.job(job_id)
                 ours, failed = attend(job)
                 # SAFETY: a stake does not go while a job runs. So one look without ours keeps its turns.
-                ours = ours or (self._queue.ours(job_id) and not self._agreed(snapshot))
+                runs = self._queue.ours(job_id) and not job.phase.ended
+                ours = ours or (runs and not self._agreed(snapshot))
                 # SAFETY: a job that concerns us has a turn in every round, also while something in it fails.
                 over = job.phase.ended and failed is None
                 self._queue.mark(
                     job_id,
                     ours,
                     at_work=self._works_at(job_id),
-                    ended=over,
+                    # NOTE: while jobs are to be read, a look that nobody confirms is taken again soon.
+                    ended=over and not waits,
                     ends=end_of(job, snapshot.now),
-                    quiet_until=quiet_until(job, joins=self._joins),
+                    quiet_until=0.0 if waits else quiet_until(job, joins=self._joins),
                     slots=job.phase is JobPhase.TRAINING,
                 )
-                self._read(job_id)
+                self._looked.add(job_id)
                 if failed is not None:
                     raise failed
                 if job.hidden is not None:
@@ -272,7 +280,7 @@ class Scheduler:
             except AssayError as error:
                 self._failed(job_id, error)
                 if not isinstance(error, ChainError):
-                    self._read(job_id)  # NOTE: its author may have caused it
+                    self._looked.add(job_id)  # NOTE: its author may have caused it
                 _log.warning("job.failed", job=job_id, error=type(error).__name__, reason=str(error))
                 failures += isinstance(error, ChainError)
                 if failures and failures % PROBE_AFTER == 0:
@@ -280,21 +288,26 @@ class Scheduler:
             except Exception as error:
                 _log.exception("job.bug", job=job_id)
                 self._failed(job_id, error)
-                self._read(job_id)
+                self._looked.add(job_id)
             else:
                 failures = 0
                 self._problems.clear(f"job {job_id}")
+        if waits and self._looked and self._agreed(snapshot):
+            self._were_read |= self._looked
+        self._looked.clear()
         if waits and not self.unread:
             self._through = 0
             self._were_read.clear()
             self._queue.read_all()
+            self._known()
         self.complete &= not self.unread
 
     @property
     def unread(self) -> int:
         """The number of jobs of which it is not known whether they are ours; 1 if nobody has counted them."""
-        through = -1 if self._through is None else self._through
-        return through - len(self._were_read) if through >= 0 else 1
+        if self._through is None or self._through < 0:
+            return 1
+        return self._through - sum(job <= self._through for job in self._were_read)
 
     def _count_unread(self, snapshot: Snapshot, count: int) -> None:
         """Find out which jobs are to be read. SAFETY: one endpoint says how many there are. More than there are would
@@ -303,25 +316,22 @@ class Scheduler:
             self._through = self._queue.unread(self._lost)
         if 0 <= self._through <= count or not count:
             return
-        with contextlib.suppress(ChainError):
-            snapshot.confirm()
+        if self._agreed(snapshot):
             self._through = count
-            self._were_read = {job for job in self._were_read if job <= count}
             self._queue.note_unread(count)
 
-    def _read(self, job_id: int) -> None:
-        if self._through is not None and job_id <= self._through:
-            self._were_read.add(job_id)
-
     def _agreed(self, snapshot: Snapshot) -> bool:
-        """Return whether others confirm what this round shows. They are asked until they do not."""
-        if not self._doubted:
-            try:
-                snapshot.confirm()
-            except ChainError as error:
-                self._doubted = True
-                _log.warning("jobs.not_confirmed", reason=str(error))
-        return not self._doubted
+        """Return whether others confirm what this round shows. After a refusal they are asked again a minute later:
+        a round is short while a clock of ours runs."""
+        if self._clock() < self._ask_at:
+            return False
+        try:
+            snapshot.confirm()
+        except ChainError as error:
+            self._ask_at = self._clock() + CONFIRM_S
+            _log.warning("jobs.not_confirmed", reason=str(error))
+            return False
+        return True
 
     def _look_for_events(self, snapshot: Snapshot) -> None:
         """Note in which jobs something has happened since the round before. NOTE: a range that cannot be read is not

@@ -7,6 +7,7 @@ in one of them: what a round has sent is waited for together, at its end.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -17,8 +18,8 @@ import structlog
 
 from referee_py.errors import AssayError
 
-from ..chain import Call, JobView, Snapshot, TransactionManager
-from ..errors import Disagreement, Reverted, RpcCorrupt, RpcUnavailable
+from ..chain import Call, JobView, Receipt, Snapshot, TransactionManager
+from ..errors import Disagreement, DiskFailed, Reverted, RpcCorrupt, RpcUnavailable
 from ..limits.waits import MINED_S
 from ..stake.reserved_ether import Reserve
 from .due import Due
@@ -194,7 +195,7 @@ class Sender:
             number = self._transactions.submit(due.call)
             if due.sent is not None:
                 due.sent(number)
-            else:
+            elif all(one.number != number for one in self._sent):
                 # SAFETY: it counts before it is mined, or a round would spend the same rest of the budget many times.
                 if due.helps is not None:
                     self._gas.pay(due.helps, helped)
@@ -209,24 +210,38 @@ class Sender:
             self.failed[due.call.action] = str(error)
         due.then(None)
 
-    def finish(self) -> None:
-        """Wait until all that was sent is mined, a minute of a round at most, and log the outcomes."""
+    def finish(self, *, waits: bool = True) -> None:
+        """Wait until all that was sent is mined, a minute of a round at most, and log the outcomes. If it ``waits`` for
+        nothing, only those that have ended are noted. What has not ended is kept for the next time.
+
+        SAFETY: whoever decides anew must know the block of what was mined meanwhile: an endpoint may be behind it.
+        """
+        if not self._sent:
+            return
         began = self._clock()
-        while self._sent:
-            number, due, helped = self._sent.pop(0)
-            told = {"act": due.call.action, **due.about}
-            receipt = None
-            try:
-                left_s = max(0.0, self._patience_s - (self._clock() - began))
-                receipt = self._transactions.wait(number, timeout_s=left_s)
-                _log.info("act.done", **told, gas=receipt.gas_used)
-                if due.helps is not None:
-                    self._gas.pay(due.helps, receipt.gas_used * receipt.gas_price - helped)
-            except AssayError as error:
-                _log.warning("act.failed", **told, reason=str(error))
-                self.failed[due.call.action] = str(error)
-            due.then(receipt)
+        patience_s = self._patience_s if waits else 0.0
+        ended = self._transactions.wait_all([one.number for one in self._sent], timeout_s=patience_s)
+        sent, self._sent = self._sent, [one for one in self._sent if one.number not in ended]
+        for one in sent:
+            if one.number in ended:
+                self._ended(one, ended[one.number])
+            elif waits:
+                self.failed[one.due.call.action] = "it is not mined yet, and stays in the outbox"
         self._patience_s = max(0.0, self._patience_s - (self._clock() - began))
+
+    def _ended(self, one: _Sent, outcome: Receipt | AssayError) -> None:
+        """Log how a transaction has ended, and tell who has decided it."""
+        due, told = one.due, {"act": one.due.call.action, **one.due.about}
+        if isinstance(outcome, AssayError):
+            _log.warning("act.failed", **told, reason=str(outcome))
+            self.failed[due.call.action] = str(outcome)
+            due.then(None)
+            return
+        _log.info("act.done", **told, gas=outcome.gas_used)
+        if due.helps is not None:
+            with contextlib.suppress(DiskFailed):  # NOTE: it has counted for more
+                self._gas.pay(due.helps, outcome.gas_used * outcome.gas_price - one.helped)
+        due.then(outcome)
 
     def _price(self, job: int, call: Call) -> int | None:
         """Return the wei of a call for another party; None if it is not worth its gas to us, as far as `policy` allows,

@@ -41,6 +41,7 @@ class Loop:
             *(queue, node.problems, role.works_at, node.metrics),
             joins=role.joins,
             lost=lambda: key is not None and key.lacks_sent(),
+            known=lambda: key.know_sent() if key is not None else None,
         )
         self._sender = Sender(key, node.reserve, node.gas) if key else None
         self._turns = JobTurns(node, role, self._sender, lambda: self._scheduler.unread)
@@ -67,6 +68,7 @@ class Loop:
         self._node.look_at_signer()
         if self._node.transactions is not None and self._node.transactions.open():
             self._node.transactions.recover()  # transactions that were not mined within an earlier round
+        self._finish(waits=False)
         self._scheduler.go(snapshot, partial(self._turns.attend, snapshot))
         self._finish()
         concerned = self._turns.concerned or self._was_concerned
@@ -80,9 +82,9 @@ class Loop:
         self._was_concerned, self._turns.concerned = self._turns.concerned, False
         self._compare(snapshot)
 
-    def _finish(self) -> None:
+    def _finish(self, *, waits: bool = True) -> None:
         if self._sender is not None:
-            self._sender.finish()
+            self._sender.finish(waits=waits)
 
     def _count(self, snapshot: Snapshot) -> None:
         """Withdraw what we are owed, and show the sums."""

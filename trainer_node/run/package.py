@@ -40,9 +40,9 @@ LEAF_BYTES = 256
 MAX_NODES, MAX_TENSORS = 1 << 17, 1 << 16
 """Limits on the nodes of a program, and on its constants and slots: each takes kilobytes once it is read. The largest
 captured program so far, a Llama of 8 billion parameters with adapters, has 9,462 nodes."""
-NODE_BYTES, OPERAND_BYTES = 2048, 256
-"""Bytes in memory for each node of a program that a run has, and for each of its operands: 130,000 products of two took
-1,050 each, 10,000 up to 2,500 (CPython 3.11)."""
+NODE_BYTES, OPERAND_BYTES, TENSOR_BYTES = 2048, 256, 512
+"""Bytes in memory for each node of a program that a run has, each of its operands, and each constant or slot besides
+its numbers: 130,000 products of two took 1,050 each, 10,000 up to 2,500, and 65,000 tensors 300 (CPython 3.11)."""
 MAX_PROGRAM_BYTES = 1 << 26
 """Limit on a program's file: it takes some ten times as much once it is read."""
 _READING = threading.Lock()
@@ -201,6 +201,7 @@ def memory_needed(program: Program, terms: Terms) -> int:
         (max(_binary64(program, k, terms), _frames(program.nodes[k], program)) for k in nodes), default=0
     )
     read = sum(NODE_BYTES + OPERAND_BYTES * len(node.inputs) for node in program.nodes)
+    read += TENSOR_BYTES * (len(program.constants) + len(program.initial))
     return tensors + StepPlan(program).peak_bytes + beside + read + trees_bytes(terms)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from sqlalchemy import update
 
 from tests.conftest import Anvil
@@ -49,3 +50,59 @@ def test_a_clock_that_was_wrong_stops_no_answers(anvil: Anvil, tmp_path: Path) -
     database.fold()
     assert manager.outcome(number) == ("lost", None)
     assert responder._on_its_way(7, 10**6) is False
+
+
+def test_each_open_transaction_is_looked_at_once_however_many_are_waited_for(
+    anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: sixty that are open behind one that is stuck made a round 1,900 looks long."""
+    bench = Bench(anvil.url, anvil.keys[0], tmp_path)
+    manager = bench.manager(replace_after_s=1e9)
+    bench.rpc("evm_setAutomine", False)
+    numbers = [manager.submit(Call("move", OTHER, bytes([number]), 0)) for number in range(1, 13)]
+    looks, advance = list[int](), manager._advance
+
+    def counted(row: Transaction) -> Any:
+        looks.append(row.id)
+        return advance(row)
+
+    monkeypatch.setattr(manager, "_advance", counted)
+    assert manager.wait_all(numbers, timeout_s=0.0) == {}
+    assert looks == numbers
+    bench.rpc("evm_setAutomine", True)
+    bench.rpc("evm_mine")
+    ended = manager.wait_all(numbers, timeout_s=60.0)
+    assert list(ended) == numbers
+    assert manager.wait_all(numbers, timeout_s=0.0).keys() == ended.keys(), "also of those that ended before"
+
+
+def test_a_refusal_for_now_leaves_the_transaction_open_behind_others(
+    anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pool has 16 places for an account: the 17th is sent again once there is one."""
+    bench = Bench(anvil.url, anvil.keys[0], tmp_path)
+    manager = bench.manager(poll_s=0.1)
+    bench.rpc("evm_setAutomine", False)
+    first = manager.submit(Call("first", OTHER, b"\1", 0))
+    send = manager._send_raw
+    monkeypatch.setattr(manager, "_send_raw", lambda _: "txpool is full")
+    second = manager.submit(Call("second", OTHER, b"\2", 0))
+    assert manager.open() == [first, second]
+    monkeypatch.setattr(manager, "_send_raw", send)
+    bench.rpc("evm_setAutomine", True)
+    bench.rpc("evm_mine")
+    assert len(manager.wait_all([first, second], timeout_s=60.0)) == 2
+
+
+def test_transactions_of_others_with_our_key_are_known_once_all_jobs_were_read(
+    anvil: Anvil, tmp_path: Path
+) -> None:
+    bench = Bench(anvil.url, anvil.keys[0], tmp_path)
+    manager = bench.manager()
+    bench.rpc("evm_setAutomine", True)
+    by_hand = tmp_path / "by hand"
+    by_hand.mkdir()
+    Bench(anvil.url, anvil.keys[0], by_hand).manager().send(bench.pay())
+    assert manager.lacks_sent()
+    manager.know_sent()
+    assert not bench.manager().lacks_sent()

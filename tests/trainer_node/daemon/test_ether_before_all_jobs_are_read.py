@@ -3,21 +3,26 @@ a round. Until then it knew of none, and sent on, or staked, the ether that thes
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from referee_py.errors import InvalidInput
-from trainer_node.daemon.job_queue import PER_ROUND, JobQueue, Scheduler
+from trainer_node.chain import JobPhase
+from trainer_node.daemon.job_queue import CONFIRM_S, PER_ROUND, JobQueue, Scheduler
 from trainer_node.errors import RpcUnavailable
 from trainer_node.observe.problems import Problems
 from trainer_node.storage.database import Database
 
+from ..desk import job
+from ..slow import Hand
 from .test_job_queue import Chain, go
 
 STAKED = 5000
 
 
-def scheduler(*, lost: bool) -> Scheduler:
-    return Scheduler(JobQueue(Database(None)), Problems(), lost=lambda: lost)
+def scheduler(*, lost: bool, clock: Hand | None = None) -> Scheduler:
+    return Scheduler(JobQueue(Database(None)), Problems(), lost=lambda: lost, clock=clock or Hand())
 
 
 def test_a_round_that_has_not_seen_all_jobs_does_not_know_what_they_may_take() -> None:
@@ -52,10 +57,12 @@ def test_a_job_that_its_author_has_broken_is_not_waited_for_and_what_an_endpoint
 @pytest.mark.parametrize("first", [0, 100, 10_000])
 def test_one_look_that_shows_fewer_jobs_makes_none_known(first: int) -> None:
     """The attack: one endpoint says once that there is no job, or fewer than there are. Others do not confirm it."""
-    node, chain = scheduler(lost=True), Chain(first)
+    clock = Hand()
+    node, chain = scheduler(lost=True, clock=clock), Chain(first)
     chain.doubt = None if first == 10_000 else "another number"
     go(node, chain)
     for count in (10_000, 0, 10, 10_000):
+        clock.now += CONFIRM_S
         chain.count, chain.doubt = count, None if count == 10_000 else "another number"
         go(node, chain)
         assert node.unread
@@ -67,17 +74,51 @@ def test_one_look_that_shows_fewer_jobs_makes_none_known(first: int) -> None:
 def test_jobs_that_one_endpoint_has_made_up_are_not_waited_for(restarted: bool, confirmed: bool) -> None:
     """The attack: one endpoint says once that there are 2^60. Where it is the only one, its number is taken, and is
     taken back with the next; also those that a reorganisation takes back."""
-    database = Database(None)
-    node, chain = Scheduler(JobQueue(database), Problems(), lost=lambda: True), Chain(1 << 60)
+    database, clock = Database(None), Hand()
+    node, chain = Scheduler(JobQueue(database), Problems(), lost=lambda: True, clock=clock), Chain(1 << 60)
     chain.doubt = None if confirmed else "another number"
     go(node, chain)
     assert node.unread
     if restarted:
         node = Scheduler(JobQueue(database), Problems(), lost=lambda: not confirmed)
     chain.count, chain.doubt = 100, None
+    clock.now += CONFIRM_S
     for _ in range(10):
         go(node, chain)
     assert (node.unread, node.complete) == (0, True)
     again = Scheduler(JobQueue(database), Problems())
     go(again, chain)
     assert again.unread == 0
+
+
+def test_a_look_that_hides_our_stake_makes_no_job_known() -> None:
+    """The attack: the endpoint that serves hides a stake of ours once, and others agree about the number of jobs."""
+    clock = Hand()
+    node, chain = scheduler(lost=True, clock=clock), Chain(PER_ROUND // 2)
+    go(node, chain)
+    assert node.unread == 0
+    node, chain = scheduler(lost=True, clock=clock), Chain(10)
+    chain.doubt_of_jobs = "our stake"
+    go(node, chain)
+    assert node.unread == 10
+    chain.doubt_of_jobs = None
+    go(node, chain)
+    assert node.unread == 10, "others are asked once a minute"
+    clock.now += CONFIRM_S
+    go(node, chain)
+    assert node.unread == 0
+
+
+def test_what_was_read_before_the_jobs_were_counted_is_read() -> None:
+    """The attack: ended jobs are quiet from then on, and would be read again a few a round."""
+    clock = Hand()
+    node, chain = scheduler(lost=True, clock=clock), Chain(1000)
+    chain.jobs = {number: replace(job(number), phase=JobPhase.ACCEPTED) for number in range(1, 1001)}
+    chain.doubt = "away"
+    rounds = 0
+    while node.unread:
+        go(node, chain)
+        rounds += 1
+        if rounds == 2:
+            clock.now, chain.doubt = clock.now + CONFIRM_S, None
+    assert rounds < 1000 // PER_ROUND + 20

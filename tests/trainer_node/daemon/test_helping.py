@@ -42,10 +42,9 @@ class Account:
         self.sent.append(call.action)
         return len(self.sent)
 
-    def wait(self, number: int, *, timeout_s: float) -> Any:
-        assert number <= len(self.sent)
+    def wait_all(self, numbers: list[int], *, timeout_s: float) -> Any:
         assert timeout_s > 0
-        return SimpleNamespace(gas_used=100, gas_price=7)
+        return {number: SimpleNamespace(gas_used=100, gas_price=7) for number in numbers}
 
 
 def helping(limit: int | None, database: Database | None = None) -> tuple[Account, Sender]:

@@ -13,6 +13,7 @@ import pytest
 from referee_py.errors import InvalidInput
 from trainer_node.chain import JobPhase, JobView
 from trainer_node.daemon.job_queue import (
+    CONFIRM_S,
     MAX_AT_WORK,
     PER_ROUND,
     QUIET,
@@ -26,26 +27,31 @@ from trainer_node.observe.problems import Problems
 from trainer_node.storage.database import Database
 
 from ..desk import challenged, job
+from ..slow import Hand
 
 
 class Chain:
     """A snapshot of ``count`` jobs; ``broken`` ones cannot be read. ``down``: it does not answer at all. ``doubt``: why
-    others do not confirm what it says."""
+    others do not confirm what it says; ``doubt_of_jobs``: what it says of jobs, besides their number."""
 
     def __init__(self, count: int, broken: dict[int, Exception] | None = None, *, down: bool = False) -> None:
         self.count = count
         self.broken = broken or {}
         self.down = down
         self.doubt: str | None = None
+        self.doubt_of_jobs: str | None = None
+        self._shown = False
         self.probes = 0
         self.now, self.block = 0, SimpleNamespace(number=7)
         self.changed: list[int] = []
         self.jobs: dict[int, JobView] = {}
 
     def job_count(self) -> int:
+        self._shown = False
         return self.count
 
     def job(self, number: int) -> JobView:
+        self._shown = True
         if self.down:
             raise RpcUnavailable("no answer")
         if number in self.broken:
@@ -59,8 +65,9 @@ class Chain:
         return changed
 
     def confirm(self) -> None:
-        if self.doubt is not None:
-            raise RpcUnavailable(self.doubt)
+        doubt = self.doubt or (self.doubt_of_jobs if self._shown else None)
+        if doubt is not None:
+            raise RpcUnavailable(doubt)
 
     def still_canonical(self) -> bool:
         self.probes += 1
@@ -362,12 +369,15 @@ def test_a_lie_about_the_number_of_jobs_makes_no_round_long() -> None:
 
 def test_a_look_of_one_endpoint_without_our_stake_keeps_its_turns() -> None:
     """The attack: one endpoint of several shows a job once as if we had no claim in it."""
-    scheduler, chain = Scheduler(JobQueue(Database(None)), Problems()), Chain(3000)
+    clock = Hand()
+    scheduler, chain = Scheduler(JobQueue(Database(None)), Problems(), clock=clock), Chain(3000)
     go(scheduler, chain)
     while 100 not in go(scheduler, chain, lambda found: found.id == 100):
         pass
     chain.doubt = "our claim"
     assert 100 in go(scheduler, chain)
     chain.doubt = None
+    assert 100 in go(scheduler, chain)
+    clock.now += CONFIRM_S
     assert 100 in go(scheduler, chain), "it is shown again, or others confirm that it has gone"
     assert [100 in go(scheduler, chain) for _ in range(3)] == [False] * 3
