@@ -66,6 +66,9 @@ def test_serve_a_model_and_check_an_answer(tmp_path: Path) -> None:
     finally:
         stop(tmp_path)
     assert len(re.findall(r"receipt\.json: MATCH; ", told)) == 2
+    assert len(re.findall(r"answers-7/\d\d\.json: MATCH; ", told)) == 2
+    assert len(re.findall(r"^round \d .* 0 of 384 log-probabilities differ$", told, re.M)) == 16
+    assert len(set(re.findall(r"^ *root +([0-9a-f]{64})", told, re.M))) == 1
     counts = re.findall(r"(\d+) of (\d+) tokens computed again", told)
     assert counts[0][0] == counts[0][1] == counts[1][1]
     assert int(counts[1][0]) == min(3, int(counts[0][1]))
