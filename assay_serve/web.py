@@ -24,9 +24,11 @@ from typing import Any
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
+
+from trainer_node.network.shared_reading import SharedReading
 
 from .answer import Answer, Piece
 from .engine import Engine, Full
@@ -68,6 +70,7 @@ def create_app(service: Service) -> FastAPI:
     """Return the application."""
     app = FastAPI(title="Assay serve", openapi_url=None, docs_url=None, redoc_url=None)
     meters = _Meters(service)
+    series = SharedReading(lambda: generate_latest(meters.registry))
 
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:
@@ -99,7 +102,7 @@ def create_app(service: Service) -> FastAPI:
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        return Response(generate_latest(meters.registry), media_type="text/plain; version=0.0.4")
+        return Response(series(), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/v1/models")
     async def models(request: Request) -> Response:

@@ -15,9 +15,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
-from collections.abc import Callable
-from typing import Generic, TypeVar
 
 import anyio.to_thread
 import uvicorn
@@ -35,39 +32,12 @@ from ..storage.artifacts import Kind, Name, parse_hash, parse_tag
 from ..storage.incoming import Usage
 from ..storage.store import Store
 from .bounded_http import BACKLOG, BoundedHttp, allow_files
+from .shared_reading import SharedReading
 
 _IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 _START_TIMEOUT_S = 10.0
-REST = 20
-"""Times as long as a reading took to compute in which it is not computed again."""
-REST_S = 10.0
-"""Longest time in seconds for that: a machine may have stopped meanwhile."""
 THREADS = 4
 """Threads that answer requests at the same time."""
-
-T = TypeVar("T")
-
-
-class _Reading(Generic[T]):
-    """A reading that ``compute`` returns, for many who ask for it.
-
-    SAFETY: anybody may ask, and what computes holds the interpreter's lock, for which runs and moves wait. So one
-    thread computes at a time, and all readings together take a twentieth of it at most.
-    """
-
-    def __init__(self, compute: Callable[[], T]) -> None:
-        self._compute, self._lock = compute, threading.Lock()
-        self._found: T | None = None
-        self._until = 0.0
-
-    def __call__(self) -> T:
-        with self._lock:
-            began = time.monotonic()
-            if self._found is None or began >= self._until:
-                self._found = self._compute()
-                ended = time.monotonic()
-                self._until = ended + min(REST * (ended - began), REST_S)
-            return self._found
 
 
 def create_app(
@@ -80,8 +50,8 @@ def create_app(
     """Return the ASGI application that serves a store, and the reports on a board."""
     app = FastAPI(title="Assay artifacts", openapi_url=None, docs_url=None, redoc_url=None)
 
-    shown = _Reading(lambda: problems.shown() if problems is not None else Shown())
-    series = _Reading(lambda: generate_latest(registry) if registry is not None else b"")
+    shown = SharedReading(lambda: problems.shown() if problems is not None else Shown())
+    series = SharedReading(lambda: generate_latest(registry) if registry is not None else b"")
 
     def send(name: Name) -> FileResponse:
         path = store.find(name)

@@ -1,12 +1,13 @@
 """Connections to a server of ours: their number is bounded, and so is the time in which nothing comes or is taken.
 
     waits    for its next request: `REQUEST_S` for the whole head of it, however slowly the bytes come
+    sends    a body: the application bounds the time
     served   takes its answer: 48 KiB every `STALL_S`, or it is cut off
 
-Where all places are taken, a new connection takes the place of the one that has waited longest; if all are served, of
-the youngest of the address that has most of them, if that has more than the new one's. SAFETY: the server shares the
-table of files with everything else that its process does: the chain, the store, the database. A connection takes at
-most two of it, itself and the artifact that it is sent.
+Where all places are taken, a new connection takes that of the one whose request, head or body, has been coming for
+longest; if all are served, of the youngest of the address that has most of them, if that has more than the new one's.
+SAFETY: the server shares the table of files with everything else that its process does: the chain, the store, the
+database. A connection takes at most two of it, itself and the artifact that it is sent.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import resource
 from collections import Counter
 from typing import Any
 
+import h11
 import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -77,6 +79,12 @@ class BoundedHttp(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     @property
+    def waits(self) -> bool:
+        """Whether its request is not here yet, or not whole."""
+        # SAFETY: who sends a body byte by byte would else hold a place as somebody who is served does.
+        return self.idle or self.conn.their_state is h11.SEND_BODY
+
+    @property
     def address(self) -> str:
         return self.client[0] if self.client else ""
 
@@ -93,7 +101,7 @@ class BoundedHttp(H11Protocol):
         self._timer = None if seconds is None else self.loop.call_later(seconds, self.cut)
 
     def _make_room(self, others: list[BoundedHttp]) -> None:
-        waiting = [other for other in others if other.idle]
+        waiting = [other for other in others if other.waits]
         if waiting:
             min(waiting, key=lambda other: other.since).cut()
             return

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainer_node.network import artifact_server
-from trainer_node.network.artifact_server import _Reading
+from trainer_node.network import shared_reading
+from trainer_node.network.shared_reading import SharedReading
 
 from ..slow import Hand
 
@@ -21,8 +21,8 @@ def test_a_reading_that_once_took_long_is_computed_again_soon(monkeypatch: pytes
             clock.on(3600.0)
         return ready[0]
 
-    monkeypatch.setattr(artifact_server, "time", SimpleNamespace(monotonic=clock))
-    reading = _Reading(compute)
+    monkeypatch.setattr(shared_reading, "time", SimpleNamespace(monotonic=clock))
+    reading = SharedReading(compute)
     assert reading()
     ready[0] = False
     clock.on(600.0)
