@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from repops.torch_arrays import from_numpy
 
 from assay_capture.capture import Built
 from assay_capture.huggingface.folder import causal_model, tokenizer_files
@@ -56,7 +57,10 @@ class Identity:
 
 @dataclass(frozen=True)
 class Model:
-    """A causal model of `transformers` with its tokenizer. ``places``: tokens of a prompt and its answer together."""
+    """A causal model of `transformers` with its tokenizer. ``places``: tokens of a prompt and its answer together.
+
+    INVARIANT: nobody writes to the module's weights, whose memory is that of the programs' constants.
+    """
 
     name: str
     module: torch.nn.Module = field(repr=False)
@@ -122,10 +126,22 @@ class Model:
         return self._sharing(steps.reading(self.module, chunk, self.places, self.tokens))
 
     def _sharing(self, built: Built) -> Built:
+        """Keep each tensor once, whatever has it: other programs, and the module."""
         described = zip(built.program.constants, built.constants, strict=True)
-        return replace(
-            built, constants=[self._arrays.setdefault(one.hash, array) for one, array in described]
-        )
+        constants = [self._arrays.setdefault(one.hash, array) for one, array in described]
+        taken: set[int] = set()
+        for name, array in zip(built.labels.constants, constants, strict=True):
+            weight = self._weights.get(name)
+            if weight is not None and weight.dtype == torch.float32:
+                # NOTE: weights with the same values have one array, and no two weights the same memory.
+                weight.data = from_numpy(array if id(array) not in taken else array.copy())
+                taken.add(id(array))
+        return replace(built, constants=constants)
+
+    @cached_property
+    def _weights(self) -> dict[str, torch.Tensor]:
+        """The module's weights, as programs call them."""
+        return {f"weight.{name}": weight for name, weight in self.module.named_parameters()}
 
     @cached_property
     def identity(self) -> Identity:

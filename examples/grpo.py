@@ -12,6 +12,7 @@ proves: docs/serve.md, section 7.
 from __future__ import annotations
 
 import argparse
+import copy
 import math
 import queue
 import sys
@@ -195,7 +196,7 @@ def rounds_of(told: Sequence[tuple[Sequence[Signed], Update]]) -> Dataset:
 
 def succeed(model: Model, weights: dict[str, Array], folder: Path) -> Model:
     """Write a model with other weights; return it."""
-    module: Any = model.module
+    module: Any = copy.deepcopy(model.module)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.copy_(torch.from_numpy(weights[name].copy()))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from assay_serve.model import Model
 from referee_py.errors import InvalidInput
@@ -73,6 +74,13 @@ def test_the_identity_follows_from_everything_that_an_answer_depends_on(
     assert Model.load(tiny.write(tmp_path / "again")).identity == model.identity
 
 
-def test_the_programs_of_a_model_share_its_weights(model: Model) -> None:
+def test_a_model_has_its_weights_once(folder: Path) -> None:
+    """All programs and the module share them; weights that are equal by chance do not share memory in the module."""
+    model = Model.load(folder)
     one, many = model.one.constants, model.writing(2).constants
     assert sum(np.shares_memory(a, b) for a in one for b in many) >= len(one) - 2
+    weights = [weight.detach().numpy() for weight in model.module.parameters()]
+    assert sum(any(np.shares_memory(w, c) for c in one) for w in weights if w.ndim > 1) >= 14
+    assert not any(np.shares_memory(a, b) for k, a in enumerate(weights) for b in weights[:k])
+    fresh = dict(Model.load(folder).module.named_parameters())
+    assert all(torch.equal(weight, fresh[name]) for name, weight in model.module.named_parameters())
