@@ -38,6 +38,8 @@ from .store import Receipts
 
 BODY_S = 10.0
 """Seconds in which a body has to be complete."""
+SKIPPED, SKIP_S = 1 << 16, 1.0
+"""Bytes of a body that is refused unread, and seconds for them, which are read all the same."""
 UNREAD = frozenset((401, 404, 405, 408, 413, 415))
 """Statuses of requests whose body may not have come whole.
 
@@ -83,6 +85,7 @@ def create_app(service: Service) -> FastAPI:
     @app.exception_handler(404)
     @app.exception_handler(405)
     async def missing(request: Request, error: Any) -> Response:
+        await _skip(request)
         return await refused(
             request, Refused("there is no such address here", code="not_found", status=error.status_code)
         )
@@ -181,11 +184,29 @@ def _model(service: Service) -> dict[str, Any]:
     }
 
 
-async def _body(request: Request, limit: int) -> bytes:
-    """Return the body of a request. Raises Refused."""
+def _check_type(request: Request) -> None:
+    """Raise Refused for a body that is said to be no JSON."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         # SAFETY: a page of another site can send other types without asking the browser.
         raise Refused("the body has to be application/json", code="unsupported_media_type", status=415)
+
+
+async def _skip(request: Request) -> None:
+    """Read a body that nobody wants, if it is small and comes soon.
+
+    NOTE: a connection that is closed while its client sends is reset, and the client loses the reply that says why.
+    """
+    left = SKIPPED
+    with contextlib.suppress(TimeoutError, ClientDisconnect):
+        async with asyncio.timeout(SKIP_S):
+            async for part in request.stream():
+                left -= len(part)
+                if left < 0:
+                    return
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    """Return the body of a request. Raises Refused."""
     data = bytearray()
     try:
         async with asyncio.timeout(BODY_S):
@@ -201,7 +222,12 @@ async def _body(request: Request, limit: int) -> bytes:
 
 
 async def _completed(service: Service, request: Request, kind: Kind) -> Response:
-    service.check_key(request)
+    try:
+        service.check_key(request)
+        _check_type(request)
+    except Refused:
+        await _skip(request)
+        raise
     body = await _body(request, service.limits.body)
     # NOTE: a tokenizer takes milliseconds for a long text, in which others should be heard.
     asked = await run_in_threadpool(parse, kind, body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -263,6 +264,50 @@ def test_a_body_that_is_too_large_is_not_read_to_its_end(hostile: Running) -> No
 def test_a_body_that_does_not_come_is_given_up(hostile: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web, "BODY_S", 0.01)
     assert b" 408 " in sent_raw(hostile[1], post(99) + b"{").split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "status"),
+    [
+        ("chat/completions", "text/plain", b" 415 "),
+        ("chat/completions", "application/json", b" 401 "),
+        ("nowhere", "application/json", b" 404 "),
+    ],
+)
+def test_who_is_refused_before_its_body_has_come_hears_why(
+    model: Model, path: str, kind: str, status: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client's library sends head and body one after the other: closed in between, the connection is reset."""
+    monkeypatch.setattr(web, "SKIP_S", 600.0)
+    body, keys = chat(), frozenset({bytes(32)} if status == b" 401 " else ())
+    head = (
+        post(len(body))
+        .replace(b"chat/completions", path.encode())
+        .replace(b"application/json", kind.encode())
+    )
+    with tiny.service(model, keys=keys) as (_, address):
+        place = urlsplit(address)
+        with socket.create_connection((place.hostname, place.port), timeout=600) as connection:
+            connection.sendall(head)
+            assert not select.select([connection], [], [], 0.3)[0], "it waits for the body"
+            connection.sendall(body)
+            found = b""
+            while part := connection.recv(65536):
+                found += part
+    assert status in found.split(b"\r\n")[0]
+    assert found.endswith(b"}")
+
+
+def test_a_body_that_is_refused_unread_is_not_waited_for(
+    hostile: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "SKIP_S", 0.01)
+    head = post(99).replace(b"application/json", b"text/plain")
+    assert b" 415 " in sent_raw(hostile[1], head + b"{").split(b"\r\n")[0]
+    before = reference(hostile[1])
+    monkeypatch.setattr(web, "SKIP_S", 600.0)
+    sent_raw(hostile[1], post(1 << 30).replace(b"application/json", b"text/plain") + b" " * (1 << 17))
+    assert reference(hostile[1]) == before
 
 
 RAW = {
