@@ -12,10 +12,12 @@ from sqlalchemy import update
 
 from tests.conftest import Anvil
 from trainer_node.chain import Call
+from trainer_node.chain.endpoints import endpoints_of
+from trainer_node.errors import InsufficientFunds
 from trainer_node.play.data_responses import DataResponder
 from trainer_node.storage.tables import Transaction
 
-from .outbox_bench import OTHER, Bench
+from .outbox_bench import OTHER, Bench, poor_with
 
 
 def test_a_move_behind_what_was_taken_back_is_mined(anvil: Anvil, tmp_path: Path) -> None:
@@ -106,3 +108,26 @@ def test_transactions_of_others_with_our_key_are_known_once_all_jobs_were_read(
     assert manager.lacks_sent()
     manager.know_sent()
     assert not bench.manager().lacks_sent()
+
+
+def test_what_open_transactions_pay_is_not_spent_twice(
+    anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: an endpoint simulates without what waits, so two bonds are signed where one is covered; the second is
+    never mined, and holds up all that come after it."""
+    bench = Bench(anvil.url, anvil.keys[0], tmp_path)
+    manager, contract = poor_with(bench, 15 * 10**17)
+    reader: Any = manager._reader
+    without_pending: Any = endpoints_of(manager._web3).serving
+    without_pending._no_pending_until = float("inf")
+    monkeypatch.setattr(
+        reader, "_estimate", lambda call: int(bench.web3.eth.estimate_gas(reader._request(call), "latest"))
+    )
+    bench.rpc("evm_setAutomine", False)
+    manager.submit(Call("appeal", contract, b"\1", 10**18))
+    with pytest.raises(InsufficientFunds):
+        manager.submit(Call("appeal", contract, b"\2", 10**18))
+    move = manager.submit(Call("move", OTHER, b"\3", 0))
+    bench.rpc("evm_setAutomine", True)
+    bench.rpc("evm_mine")
+    assert manager.wait(move, timeout_s=60.0).gas_used
