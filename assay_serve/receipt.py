@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -33,6 +33,7 @@ from trainer_node.audit.engine import MAX_TIME
 from trainer_node.audit.envelope import STATEMENT_TYPE, check_seal, compact, envelope, seal
 from trainer_node.audit.receipt import Address, Hash
 
+from .backed import Backed, written_hash
 from .limits import MAX_TOKENS
 
 FORMAT = 1
@@ -53,6 +54,7 @@ TYPES = {"Answer": [{"name": name, "type": kind} for name, kind in _FIELDS.items
 _Count = Annotated[int, Field(ge=0, lt=1 << 48)]
 _Bits = Annotated[int, Field(ge=0, lt=1 << 32)]
 _Token = Annotated[int, Field(ge=0, lt=1 << 31)]
+_Signed = Annotated[str, Field(pattern="^[0-9a-f]{130}$")]
 
 
 class _Part(BaseModel):
@@ -150,11 +152,13 @@ class _Subject(_Part):
 
 class _Predicate(_Part):
     receipt: Receipt
-    signature: Annotated[str, Field(pattern="^[0-9a-f]{130}$")]
+    signature: _Signed
     prompt: list[_Token] = Field(min_length=1, max_length=MAX_TOKENS)
     tokens: list[_Token] = Field(min_length=1, max_length=MAX_TOKENS)
     logprobs: list[_Bits] = Field(max_length=MAX_TOKENS)
     steps: list[Hash] = Field(max_length=MAX_TOKENS)
+    backed: Backed | None = None
+    backedSignature: _Signed = ""  # noqa: N815
 
 
 class _Statement(_Part):
@@ -166,25 +170,38 @@ class _Statement(_Part):
 
 @dataclass(frozen=True)
 class Signed:
-    """A receipt with its lists, and the server's signatures: of the typed data, and of the envelope (DER)."""
+    """A receipt with its lists, and the server's signatures: of the typed data, and of the envelope (DER). Where a
+    pledge is behind it: what is signed for its contract, too."""
 
     receipt: Receipt
     lists: Lists
     signature: bytes
     envelope_signature: bytes
+    backed: Backed | None = None
+    backed_signature: bytes = b""
 
     @classmethod
-    def by(cls, account: LocalAccount, fields: dict[str, Any], lists: Lists) -> Signed:
-        """Sign a receipt of these fields; server, format and the hashes of the lists are filled in."""
+    def by(
+        cls,
+        account: LocalAccount,
+        fields: dict[str, Any],
+        lists: Lists,
+        back: Callable[[Receipt], Backed] | None = None,
+    ) -> Signed:
+        """Sign a receipt of these fields; server, format and the hashes of the lists are filled in. ``back`` says what
+        is signed for the contract of a pledge."""
         own = {"format": FORMAT, "server": account.address, **lists.hashes()}
         receipt = Receipt.model_validate({**fields, **own})
-        signature = bytes(account.sign_message(receipt.message()).signature)
-        return cls(receipt, lists, signature, seal(account, _payload(receipt, lists, signature)))
+        signed = cls(receipt, lists, bytes(account.sign_message(receipt.message()).signature), b"")
+        if back is not None:
+            backed = back(receipt)
+            told = bytes(account.sign_message(backed.message()).signature)
+            signed = replace(signed, backed=backed, backed_signature=told)
+        return replace(signed, envelope_signature=seal(account, signed._payload()))
 
     def to_bytes(self) -> bytes:
         """Return the file."""
-        payload = _payload(self.receipt, self.lists, self.signature)
-        return envelope(self.receipt.server, payload, self.envelope_signature)
+        return envelope(self.receipt.server, self._payload(), self.envelope_signature)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Signed:
@@ -197,7 +214,14 @@ class Signed:
         told: _Predicate = _parsed(_Statement, payload).predicate
         steps = tuple(map(bytes.fromhex, told.steps))
         lists = Lists(tuple(told.prompt), tuple(told.tokens), tuple(told.logprobs), steps)
-        signed = cls(told.receipt, lists, bytes.fromhex(told.signature), _decoded(sealed.signatures[0].sig))
+        signed = cls(
+            told.receipt,
+            lists,
+            bytes.fromhex(told.signature),
+            _decoded(sealed.signatures[0].sig),
+            told.backed,
+            bytes.fromhex(told.backedSignature),
+        )
         if signed.to_bytes() != data:
             raise InvalidEncoding(
                 "no receipt: not in the one form of its content, with each key once, sorted, without spaces, "
@@ -213,29 +237,49 @@ class Signed:
         for name, digest in self.lists.hashes().items():
             if getattr(self.receipt, name) != digest:
                 raise InvalidEncoding(f"no receipt: its list of {name} is not the one that is signed")
-        if recover_address(digest_of(self.receipt.message()), self.signature) != self.receipt.server:
-            raise InvalidEncoding(
-                f"its signature is of other data or another key than {self.receipt.server}'s"
-            )
+        server, signatures = self.receipt.server, [(self.receipt.message(), self.signature)]
+        if (backed := self.backed) is not None:
+            self._check_backed(backed)
+            signatures.append((backed.message(), self.backed_signature))
+        for message, signature in signatures:
+            if recover_address(digest_of(message), signature) != server:
+                raise InvalidEncoding(f"its signature is of other data or another key than {server}'s")
 
+    def _check_backed(self, backed: Backed) -> None:
+        """SAFETY: a pledge that is behind other tokens, or another answer, is behind nothing of this receipt."""
+        receipt, lists = self.receipt, self.lists
+        if backed.answer != receipt.id:
+            raise InvalidEncoding("no receipt: its pledge is behind another one")
+        if len(lists.prompt) + len(lists.tokens) > receipt.places:
+            raise InvalidEncoding("no receipt: its pledge is behind more tokens than its program has places")
+        if receipt.places > MAX_TOKENS:
+            raise InvalidEncoding(f"no receipt: its pledge is behind {receipt.places} places")
+        if backed.written != written_hash(receipt.places, lists.prompt, lists.tokens).hex():
+            raise InvalidEncoding("no receipt: its pledge is behind other tokens")
+        if backed.until < receipt.time:
+            raise InvalidEncoding("no receipt: it could be challenged only before it was signed")
 
-def _payload(receipt: Receipt, lists: Lists, signature: bytes) -> bytes:
-    predicate = {
-        "receipt": receipt.model_dump(),
-        "signature": signature.hex(),
-        "prompt": list(lists.prompt),
-        "tokens": list(lists.tokens),
-        "logprobs": list(lists.logprobs),
-        "steps": [step.hex() for step in lists.steps],
-    }
-    return compact(
-        {
-            "_type": STATEMENT_TYPE,
-            "subject": [{"name": "answer", "digest": {"assayAnswer": receipt.id}}],
-            "predicateType": PREDICATE_TYPE,
-            "predicate": predicate,
+    def _payload(self) -> bytes:
+        lists = self.lists
+        predicate = {
+            "receipt": self.receipt.model_dump(),
+            "signature": self.signature.hex(),
+            "prompt": list(lists.prompt),
+            "tokens": list(lists.tokens),
+            "logprobs": list(lists.logprobs),
+            "steps": [step.hex() for step in lists.steps],
         }
-    )
+        if self.backed is not None:
+            told = {"backed": self.backed.model_dump(), "backedSignature": self.backed_signature.hex()}
+            predicate |= told
+        return compact(
+            {
+                "_type": STATEMENT_TYPE,
+                "subject": [{"name": "answer", "digest": {"assayAnswer": self.receipt.id}}],
+                "predicateType": PREDICATE_TYPE,
+                "predicate": predicate,
+            }
+        )
 
 
 def bits_of(values: Sequence[float]) -> tuple[int, ...]:

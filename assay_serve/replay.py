@@ -17,7 +17,7 @@ from referee_py.commit import tensor_hash
 from referee_py.errors import InvalidInput
 from referee_py.program.modes import USUAL
 
-from .answer import Parameters
+from .answer_run import AnswerRuns, parameters_of
 from .engine import Machine
 from .model import Model
 from .receipt import Receipt, Signed, bits_of, value_of
@@ -67,7 +67,7 @@ class Replayer:
     """Checks receipts against one model."""
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self._model, self._runs = model, AnswerRuns(model)
         self._one, self._reader = Machine(model.one), Machine(model.reading(CHUNK))
         nodes = model.one.program.nodes
         named = dict(zip(model.one.labels.slots, model.one.program.slots, strict=True))
@@ -94,6 +94,8 @@ class Replayer:
             return Finding(
                 Verdict.DIFFERS, f"a token that the model does not have: it has {self._model.tokens}"
             )
+        if not self._behind_this(signed):
+            return Finding(Verdict.DIFFERS, "its pledge is behind another run than that of this answer")
         done: list[int] = []
         for number in self._computed(signed, sorted(set(tokens))):
             done.append(number)
@@ -118,14 +120,20 @@ class Replayer:
             return "its model root is not that of its step, weights, tokenizer and template"
         return None
 
+    def _behind_this(self, signed: Signed) -> bool:
+        """Return whether a pledge, if there is one, is behind the run of this answer. SAFETY: a challenge posts the run
+        that is signed, whatever else the receipt says."""
+        if (backed := signed.backed) is None:
+            return True
+        lists = signed.lists
+        own = self._runs.hashes(lists.prompt, len(lists.tokens), parameters_of(signed.receipt))
+        return (backed.program, backed.file) == own
+
     def _computed(self, signed: Signed, numbers: Iterable[int]) -> Iterator[int]:
         """Yield each number when the step that writes this token was computed from the claimed tokens before it."""
         lists, receipt = signed.lists, signed.receipt
         whole = (*lists.prompt, *lists.tokens)
-        parameters = Parameters(
-            value_of(receipt.temperature), receipt.topK, value_of(receipt.topP), receipt.seed
-        )
-        self._reader.fill(0, whole, parameters.slots())
+        self._reader.fill(0, whole, parameters_of(receipt).slots())
         slots = self._reader.slots
         one, before = self._one.slots, 0
         for number in numbers:

@@ -6,14 +6,18 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from eth_account.signers.local import LocalAccount
 
 from referee_py.program.modes import USUAL
 from trainer_node.audit.receipt_kernels import kernel_digest
+from trainer_node.storage.untrusted_file import write_plain
 
 from .answer import Answer
+from .answer_run import AnswerRuns, backed_by
+from .backed import Backing
 from .model import Model
 from .receipt import Lists, Signed, bits_of
 
@@ -21,7 +25,11 @@ MAX_RECEIPTS, MAX_TOTAL_BYTES = 10_000, 256 << 20
 
 
 class Receipts:
-    """Makes receipts with a key, and keeps the newest. ``clock``: seconds since 1970. Safe for several threads."""
+    """Makes receipts with a key, and keeps the newest. ``clock``: seconds since 1970. Safe for several threads.
+
+    ``backing``: the pledge behind each of them. Then every receipt is written to ``folder``, too, before anybody gets
+    it: its server can be challenged long after the newest have taken its place.
+    """
 
     def __init__(
         self,
@@ -30,9 +38,12 @@ class Receipts:
         count: int = MAX_RECEIPTS,
         nbytes: int = MAX_TOTAL_BYTES,
         clock: Callable[[], float] = time.time,
+        backing: Backing | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.account = account
-        self._model, self._clock = model, clock
+        self._model, self._clock, self._folder = model, clock, folder
+        self._backing = None if backing is None else (backing, AnswerRuns(model))
         self._count, self._nbytes = count, nbytes
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
@@ -48,8 +59,10 @@ class Receipts:
 
     def make(self, answer: Answer) -> str:
         """Sign and keep the receipt of an answer that has ended; return its id."""
-        signed = receipt_of(self._model, answer, self.account, int(self._clock()))
+        signed = receipt_of(self._model, answer, self.account, int(self._clock()), self._backing)
         data, name = signed.to_bytes(), signed.receipt.id
+        if self._folder is not None:
+            write_plain(self._folder / f"{name}.json", data)
         with self._lock:
             self._size += len(data) - len(self._kept.pop(name, b""))
             self._kept[name] = data
@@ -59,8 +72,14 @@ class Receipts:
         return name
 
 
-def receipt_of(model: Model, answer: Answer, account: LocalAccount, instant: int) -> Signed:
-    """Return the signed receipt of an answer that has ended."""
+def receipt_of(
+    model: Model,
+    answer: Answer,
+    account: LocalAccount,
+    instant: int,
+    backing: tuple[Backing, AnswerRuns] | None = None,
+) -> Signed:
+    """Return the signed receipt of an answer that has ended. ``backing``: the pledge behind it."""
     assert answer.end is not None
     identity, parameters = model.identity, answer.parameters
     lists = Lists(
@@ -85,4 +104,6 @@ def receipt_of(model: Model, answer: Answer, account: LocalAccount, instant: int
         "kernels": kernel_digest(USUAL.byte, "cpu"),
         "time": instant,
     }
-    return Signed.by(account, fields, lists)
+    if backing is None:
+        return Signed.by(account, fields, lists)
+    return Signed.by(account, fields, lists, lambda receipt: backed_by(*backing, receipt, lists))

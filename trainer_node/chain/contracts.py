@@ -101,7 +101,7 @@ class ErrorDecoder:
 @cache
 def error_decoder() -> ErrorDecoder:
     """Return the decoder for the errors of all contracts."""
-    return ErrorDecoder(*(load_artifact(name).abi for name in (*NAMES, "Releases")))
+    return ErrorDecoder(*(load_artifact(name).abi for name in (*NAMES, "Releases", "Pledges")))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,234 @@
+"""The contract Pledges, as a client or a server uses it: what is pledged, challenges, and how they are decided."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+from web3 import Web3
+from web3.contract import Contract
+
+from referee_py.errors import InvalidInput
+from referee_py.execute import Run, State, StepTrace
+from referee_py.jobs import Rules
+from trainer_node.chain import Call, ChainClient
+from trainer_node.chain.abi import Build, load_artifact
+from trainer_node.chain.codec.base import View
+from trainer_node.chain.contracts import code_of
+from trainer_node.chain.events import Query, read_events
+from trainer_node.chain.releases import same_code
+from trainer_node.chain.rpc import guarded
+from trainer_node.errors import WrongChain
+from trainer_node.local.bundle import Bundle
+from trainer_node.operate.deploy import creation_code
+from trainer_node.run.modes import backend_of
+
+from .receipt import Signed
+
+CONTRACT = "Pledges"
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a server pledges, in the order of the contract's struct. Wei and seconds."""
+
+    signer: str
+    forfeit: int
+    charge: int
+    notice: int
+    slots: int
+    stake: int
+    low_fee: int
+    high_fee: int
+    train_period: int
+    reveal_period: int
+    challenge_period: int
+    rules: Rules
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        """The contract's struct."""
+        return (
+            *(getattr(self, one.name) for one in dataclasses.fields(self)[:-1]),
+            dataclasses.astuple(self.rules),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pledge:
+    """A pledge. ``leaves_at``: the instant from which no receipt can be challenged; 0 while it stays. ``opened`` and
+    ``decided`` count its challenges."""
+
+    conditions: bytes
+    amount: int
+    leaves_at: int
+    opened: int
+    decided: int
+
+    def left(self, conditions: Conditions) -> int:
+        """Return the wei that no open challenge may take."""
+        return max(0, self.amount - conditions.forfeit * (self.opened - self.decided))
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A challenge that is not decided; ``digest`` is that of the receipt's typed data."""
+
+    challenger: str
+    job_id: int
+    digest: bytes
+
+
+@dataclass(frozen=True)
+class Written:
+    """Slot 0 after a run, under its run root, as `decide` takes it."""
+
+    root: bytes
+    value: bytes
+    words: tuple[Any, ...]
+
+
+NOTHING_WRITTEN = (bytes(32), [], 0, 0, [], (bytes(32), [], [], bytes(32)), [])
+"""The same of a job that accepted nothing."""
+
+_PLEDGE = View(Pledge, CONTRACT, "pledgeOf")
+_OPEN = View(Open, CONTRACT, "challengeOf")
+
+
+def creation(client: ChainClient, build: Build) -> Call:
+    """Return the call that deploys the contract for a deployment."""
+    code = creation_code(CONTRACT, client.deployment.jobs, client.deployment.referee, build=build)
+    return Call(f"deploy {CONTRACT}", None, code)
+
+
+def written(bundle: Bundle) -> Written:
+    """Compute the run of a receipt, and return what it writes, with the proof."""
+    run = Run.of(bundle, backend_of("cpu"))
+    traces: list[StepTrace] = []
+
+    def keep(_: State, trace: StepTrace | None) -> None:
+        if trace is not None:
+            traces[:] = [trace]
+
+    claim, source = run.commit_run(keep).claim(), bundle.program.slots[0]
+    (trace,) = traces
+    record = trace.records[source.node]
+    proof = (
+        claim.last,
+        list(claim.path),
+        source.node,
+        source.output,
+        bundle.program.slot_path(0),
+        (record.structure, list(record.inputs), list(record.outputs), record.log),
+        trace.tree.path(source.node),
+    )
+    return Written(claim.root, record.outputs[source.output], proof)
+
+
+class Pledges:
+    """The contract at an address. Every method raises RpcUnavailable or RpcCorrupt."""
+
+    def __init__(self, client: ChainClient, address: str) -> None:
+        """Raises WrongChain if there is no such contract, or it is of another deployment."""
+        self._client, self.address = client, Web3.to_checksum_address(address)
+        code = code_of(client.web3, self.address)
+        if not any(same_code(code, load_artifact(CONTRACT, build)) for build in Build):
+            raise WrongChain(f"there is no contract {CONTRACT} of this build at {self.address}")
+        self.contract: Contract = client.web3.eth.contract(
+            address=self.address, abi=load_artifact(CONTRACT).abi, decode_tuples=True
+        )
+        own = (client.deployment.jobs, client.deployment.referee)
+        if (found := (str(self._view("JOBS")), str(self._view("REFEREE")))) != own:
+            raise WrongChain(
+                f"the pledges at {self.address} go by {found[0]} and {found[1]}, not by {own[0]} and {own[1]}"
+            )
+
+    # ------------------------------------------------------------------ views
+
+    def conditions(self, owner: str) -> Conditions:
+        """Return the conditions of a pledge, which never change, from its first event. Raises InvalidInput for none."""
+        known = self.pledge(owner).conditions
+        last = self._client.snapshot().block.number
+        query = Query(self.contract, (int(owner, 16),), ("Pledged",))
+        span, first = self._client.log_range, self._client.deployment.block
+        for event in read_events(self._client.web3, query, first, last, span):
+            found = _conditions(event.args["conditions"])
+            if hash_of(found) == known:
+                return found
+        raise InvalidInput(f"{owner} has pledged nothing at {self.address}")
+
+    def pledge(self, owner: str) -> Pledge:
+        with guarded("pledgeOf"):
+            return _PLEDGE.read("a pledge", self.contract.functions.pledgeOf(owner).call())
+
+    def open(self, owner: str, number: int) -> Open:
+        """Return a challenge that is not decided."""
+        with guarded("challengeOf"):
+            return _OPEN.read("a challenge", self.contract.functions.challengeOf(owner, number).call())
+
+    def is_wrong(self, digest: bytes) -> bool:
+        """Return whether a receipt was shown wrong."""
+        return bool(self._view("isWrong", digest))
+
+    def committed_at(self, commitment: bytes) -> int:
+        """Return the second of the chain in which a commitment was made; 0 if it was not."""
+        return int(self._view("committedAt", commitment))
+
+    # ------------------------------------------------------------------ calls
+
+    def pledging(self, conditions: Conditions, wei: int) -> Call:
+        return Call.of(self.contract, "pledge", conditions.words, value=wei)
+
+    def notice(self, conditions: Conditions) -> Call:
+        return Call.of(self.contract, "giveNotice", conditions.words)
+
+    def reclaim(self) -> Call:
+        return Call.of(self.contract, "reclaim")
+
+    def withdraw(self) -> Call:
+        return Call.of(self.contract, "withdraw")
+
+    def commit(self, commitment: bytes) -> Call:
+        return Call.of(self.contract, "commit", commitment)
+
+    def challenge(
+        self, conditions: Conditions, signed: Signed, bundle: Bundle, uri: str, least: int, salt: bytes
+    ) -> Call:
+        """Return the call that challenges a receipt with a pledge behind it."""
+        assert signed.backed is not None
+        program = dataclasses.astuple(bundle.terms)
+        given = (conditions.words, signed.backed.words, signed.backed_signature, program, uri, least, salt)
+        return Call.of(self.contract, "challenge", *given, value=conditions.charge)
+
+    def decide(self, conditions: Conditions, signed: Signed, proof: tuple[Any, ...]) -> Call:
+        """Return the call that decides the first challenge that is not decided, which must be of this receipt."""
+        assert signed.backed is not None
+        return Call.of(self.contract, "decide", conditions.words, signed.backed.words, proof)
+
+    def _view(self, function: str, *given: Any) -> Any:
+        with guarded(function):
+            return self.contract.functions[function](*given).call()
+
+
+def commitment(sender: str, digest: bytes, salt: bytes) -> bytes:
+    """Return what a challenger commits to."""
+    return keccak(encode(["address", "bytes32", "bytes32"], [sender, digest, salt]))
+
+
+def new_salt() -> bytes:
+    return secrets.token_bytes(32)
+
+
+def hash_of(conditions: Conditions) -> bytes:
+    """Return the hash by which the contract knows conditions."""
+    plain = "address,uint96,uint96,uint32,uint8,uint256,uint64,uint64,uint32,uint32,uint32"
+    return keccak(encode([f"({plain},(uint8,uint32,uint32,uint32))"], [conditions.words]))
+
+
+def _conditions(raw: Any) -> Conditions:
+    *plain, rules = raw
+    return Conditions(*plain, Rules(*rules))

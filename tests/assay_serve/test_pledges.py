@@ -1,0 +1,339 @@
+"""The contract Pledges on a chain: who is paid when, and what is refused. Disputes by daemons are tested in e2e."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from eth_account import Account
+
+from assay_serve.backed import Backing
+from assay_serve.model import Model
+from assay_serve.pledges import NOTHING_WRITTEN, Conditions, hash_of, written
+from assay_serve.receipt import Signed
+from trainer_node.chain import ChainClient, Deployment, TransactionManager, connect
+from trainer_node.chain.contracts import error_decoder
+from trainer_node.errors import Reverted
+from trainer_node.local.bundle import Bundle
+from trainer_node.operate.deploy import Parameters, deploy
+from trainer_node.storage.database import Database
+
+from ..conftest import Anvil
+from .pledged import (
+    CHARGE,
+    ETHER,
+    FORFEIT,
+    NOTICE,
+    PERIOD,
+    SALT,
+    SECONDS,
+    Ground,
+    answered,
+    lying,
+    one_wrong,
+    run_of,
+)
+
+PARAMETERS = Parameters(min_bond=ETHER, leave_delay=60, stake_gas=10**7, min_period=10, commit_age=1)
+UPHELD, WRONG, REPEATED = 0, 1, 2
+BURNED = "0x000000000000000000000000000000000000dEaD"
+
+
+@pytest.fixture(scope="module")
+def ground(module_anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> Ground:
+    web3 = connect(module_anvil.url, module_anvil.chain_id)
+    key = Account.from_key(module_anvil.keys[0])
+    sender = TransactionManager(
+        web3, key, Database(None), chain_id=module_anvil.chain_id, decode=error_decoder(), poll_s=0.01
+    )
+    path = tmp_path_factory.mktemp("chain") / "deployment.json"
+    deploy(web3, sender, path, PARAMETERS, chain_id=module_anvil.chain_id)
+    return Ground.on(web3, ChainClient(web3, Deployment.load(path)), sender, ETHER)
+
+
+@dataclasses.dataclass
+class Case:
+    """A pledge, an honest receipt with it, and one in which a token is another."""
+
+    ground: Ground
+    owner: TransactionManager
+    terms: Conditions
+    backing: Backing
+    right: Signed
+    wrong: Signed
+    bundle: Bundle
+
+    def opened(self, signed: Signed, least: int = 0) -> tuple[TransactionManager, int]:
+        """Let a new client challenge a receipt; return it with the job's number."""
+        client = self.ground.account()
+        return client, self.ground.challenge(client, self.terms, signed, self.bundle, least)
+
+    def decided(self, signed: Signed, *, empty: bool = False) -> tuple[int, int]:
+        """Let anybody decide the next challenge; return the outcome, and what the pledge paid."""
+        proof = NOTHING_WRITTEN if empty else written(self.bundle).words
+        pledges = self.ground.pledges
+        receipt = self.ground.send(self.ground.account(), pledges.decide(self.terms, signed, proof))
+        (event,) = [
+            pledges.contract.events["Decided"]().process_log(log)
+            for log in receipt.logs
+            if bytes(log["topics"][0]).hex() == pledges.contract.events["Decided"]().topic.removeprefix("0x")
+        ]
+        return int(event["args"]["outcome"]), int(event["args"]["paid"])
+
+    @property
+    def pledged(self) -> int:
+        return self.ground.pledges.pledge(self.owner.address).amount
+
+
+@pytest.fixture
+def case(ground: Ground, model: Model) -> Iterator[Case]:
+    owner, terms, backing = ground.pledged()
+    right = answered(model, backing, ground.now)
+    wrong = lying(model, backing, right, one_wrong(right))
+    yield Case(ground, owner, terms, backing, right, wrong, run_of(model, right))
+    # INVARIANT: whatever happened, the contract has what it owes.
+    contract, kept = ground.pledges.contract, ground.pledges.pledge(owner.address)
+    owed = kept.amount + CHARGE * (kept.opened - kept.decided)
+    assert ground.web3.eth.get_balance(contract.address) >= owed
+
+
+def refused(error: str, ground: Ground, who: TransactionManager, call: object) -> None:
+    with pytest.raises(Reverted) as caught:
+        ground.send(who, call)  # type: ignore[arg-type]
+    assert caught.value.name == error
+
+
+def test_a_wrong_receipt_costs_the_forfeit_once_and_half_of_it_is_burned(case: Case) -> None:
+    """A server that keeps silent loses: somebody claims the right run, and nobody disputes it."""
+    burned = case.ground.credit(BURNED)
+    client, job = case.opened(case.wrong, least=2 * FORFEIT)
+    case.ground.accept(job, case.bundle)
+    assert case.decided(case.wrong) == (WRONG, FORFEIT)
+    assert case.pledged == FORFEIT
+    assert case.ground.credit(client.address) == CHARGE + FORFEIT // 2
+    assert case.ground.credit(BURNED) - burned == FORFEIT // 2
+    again = case.ground.account()
+    case.ground.commit(again, case.wrong)
+    call = case.ground.pledges.challenge(case.terms, case.wrong, case.bundle, "", 0, SALT)
+    refused("AlreadyWrong", case.ground, again, call)
+
+
+def test_a_right_receipt_costs_its_challenger_the_charge(case: Case) -> None:
+    burned = case.ground.credit(BURNED)
+    client, job = case.opened(case.right)
+    case.ground.accept(job, case.bundle)
+    assert case.decided(case.right) == (UPHELD, 0)
+    assert case.pledged == 2 * FORFEIT
+    assert case.ground.credit(client.address) == 0
+    assert case.ground.credit(case.owner.address) == CHARGE // 2
+    assert case.ground.credit(BURNED) - burned == CHARGE // 2
+
+
+def test_a_challenger_that_claims_nothing_loses_its_charge(case: Case) -> None:
+    """NOTE: also of a wrong receipt: who challenges can claim."""
+    client, job = case.opened(case.wrong)
+    case.ground.accept(job, None)
+    assert case.decided(case.wrong, empty=True) == (UPHELD, 0)
+    assert (case.pledged, case.ground.credit(client.address)) == (2 * FORFEIT, 0)
+    assert not case.ground.pledges.is_wrong(case.wrong.backed.digest)  # type: ignore[union-attr]
+
+
+def test_two_challenges_at_once_are_paid_in_the_order_of_their_opening(case: Case, model: Model) -> None:
+    """Three receipts are wrong, the pledge is for two: each has its own job, and the last finds nothing."""
+    other = lying(model, case.backing, case.right, one_wrong(case.right, 7))
+    third = lying(model, case.backing, case.right, one_wrong(case.right, 9))
+    _, job = case.opened(case.wrong, least=2 * FORFEIT)
+    second, later = case.opened(other, least=FORFEIT)
+    assert later == job + 1
+    last = case.ground.account()
+    case.ground.commit(last, third)
+    call = case.ground.pledges.challenge(case.terms, third, case.bundle, "", 1, SALT)
+    refused("CoveredBy", case.ground, last, call)
+    call = case.ground.pledges.challenge(case.terms, third, case.bundle, "", 0, SALT)
+    case.ground.send(last, call)
+    case.ground.accept(later, case.bundle)
+    proof = written(case.bundle).words
+    refused("OtherReceipt", case.ground, second, case.ground.pledges.decide(case.terms, other, proof))
+    refused("JobRuns", case.ground, second, case.ground.pledges.decide(case.terms, case.wrong, proof))
+    case.ground.send(case.owner, case.ground.pledges.notice(case.terms))
+    case.ground.skip(NOTICE)
+    refused("ChallengesOpen", case.ground, case.owner, case.ground.pledges.reclaim())
+    # NOTE: the periods of both other jobs are long over by now, and nobody has claimed anything in them.
+    assert case.ground.client.snapshot().job(job).phase.name == "CLOSING"
+
+
+def test_each_of_several_open_challenges_is_decided(case: Case, model: Model) -> None:
+    other = lying(model, case.backing, case.right, one_wrong(case.right, 7))
+    opened = [case.opened(one) for one in (case.wrong, case.right, other, case.wrong)]
+    for _, job in opened:
+        trainer_needs = case.ground.client.snapshot().job(job)
+        assert trainer_needs.phase.name == "TRAINING"
+    accept_all(case, [job for _, job in opened])
+    assert case.decided(case.wrong) == (WRONG, FORFEIT)
+    assert case.decided(case.right) == (UPHELD, 0)
+    assert case.decided(other) == (WRONG, FORFEIT)
+    assert case.decided(case.wrong) == (REPEATED, 0)
+    owed = [case.ground.credit(client.address) for client, _ in opened]
+    assert owed == [CHARGE + FORFEIT // 2, 0, CHARGE + FORFEIT // 2, CHARGE]
+    assert case.pledged == 0
+
+
+def accept_all(case: Case, jobs: list[int]) -> None:
+    """Let one trainer claim the right run in each of these jobs, side by side."""
+    from referee_py.jobs import commitment
+    from trainer_node.chain import Call
+
+    ground, proof = case.ground, written(case.bundle)
+    contract, trainer = ground.client.contracts.jobs, ground.account()
+    where = ground.client.deployment.chain_id, str(contract.address)
+    for job in jobs:
+        ground.send(trainer, Call.of(contract, "join", job, value=2 * ground.stake))
+        bound = commitment(*where, job, trainer.address, proof.root, proof.words[0], bytes(32), SALT)
+        ground.send(trainer, Call.of(contract, "commit", job, bound))
+    ground.skip(PERIOD)
+    for job in jobs:
+        claim = (proof.root, proof.words[0], proof.words[1], "")
+        ground.send(trainer, Call.of(contract, "reveal", job, claim, bytes(32), SALT))
+    ground.skip(3 * PERIOD)
+    for job in jobs:
+        ground.send(trainer, Call.of(contract, "finalize", job))
+
+
+def test_what_no_pledge_is_behind_cannot_be_challenged(case: Case, model: Model) -> None:
+    ground, pledges, client = case.ground, case.ground.pledges, case.ground.account()
+    backed = case.wrong.backed
+    assert backed is not None
+
+    def challenge(signed: Signed, terms: Conditions = case.terms, bundle: Bundle = case.bundle) -> object:
+        return pledges.challenge(terms, signed, bundle, "", 0, SALT)
+
+    refused("NothingCommitted", ground, client, challenge(case.wrong))
+    ground.commit(client, case.wrong)
+    stranger = Account.from_key(b"\x09" * 32)
+    foreign = bytes(stranger.sign_message(backed.message()).signature)
+    refused("NotSigned", ground, client, challenge(dataclasses.replace(case.wrong, backed_signature=foreign)))
+    for place in ({"chain": 5}, {"contract": stranger.address}):
+        elsewhere = backed.model_copy(update=place)
+        signature = bytes(ground_signature(elsewhere))
+        told = dataclasses.replace(case.wrong, backed=elsewhere, backed_signature=signature)
+        refused("NotSigned", ground, client, challenge(told))
+    changed = backed.model_copy(update={"until": backed.until + 1})
+    refused("NotSigned", ground, client, challenge(dataclasses.replace(case.wrong, backed=changed)))
+    rich = dataclasses.replace(case.terms, forfeit=1)
+    refused("OtherConditions", ground, client, challenge(case.wrong, rich))
+    longer = run_of(model, answered(model, case.backing, ground.now, count=11))
+    refused("OtherProgram", ground, client, challenge(case.wrong, bundle=longer))
+    cheap = dataclasses.replace(
+        pledges.challenge(case.terms, case.wrong, case.bundle, "", 0, SALT), value=CHARGE - 1
+    )
+    refused("WrongCharge", ground, client, cheap)
+    nobody = backed.model_copy(update={"owner": stranger.address})
+    refused("NothingPledged", ground, client, challenge(dataclasses.replace(case.wrong, backed=nobody)))
+    ground.skip(SECONDS)
+    refused("ReceiptExpired", ground, client, challenge(case.wrong))
+
+
+def ground_signature(backed: object) -> bytes:
+    from . import tiny
+
+    return bytes(tiny.ACCOUNT.sign_message(backed.message()).signature)  # type: ignore[attr-defined]
+
+
+def test_a_commitment_must_have_its_age_and_its_sender(case: Case) -> None:
+    """The attack: who sees a challenge on its way makes it himself, and takes the prize."""
+    ground, thief = case.ground, case.ground.account()
+    client = ground.account()
+    ground.commit(client, case.wrong)
+    call = ground.pledges.challenge(case.terms, case.wrong, case.bundle, "", 0, SALT)
+    refused("NothingCommitted", ground, thief, call)
+    ground.send(client, call)
+
+
+def test_a_pledge_stays_for_its_notice_and_then_leaves(case: Case) -> None:
+    ground, owner, pledges = case.ground, case.owner, case.ground.pledges
+    refused("StillPledged", ground, owner, pledges.reclaim())
+    ground.send(owner, pledges.notice(case.terms))
+    refused("AlreadyLeaving", ground, owner, pledges.notice(case.terms))
+    ground.skip(NOTICE - 100)
+    refused("StillPledged", ground, owner, pledges.reclaim())
+    ground.skip(100)
+    late = dataclasses.replace(case.wrong)
+    client = ground.account()
+    ground.commit(client, late)
+    refused("PledgeGone", ground, client, pledges.challenge(case.terms, late, case.bundle, "", 0, SALT))
+    ground.send(owner, pledges.reclaim())
+    assert ground.credit(owner.address) == 2 * FORFEIT
+    ground.send(owner, pledges.withdraw())
+    refused("NothingPledged", ground, owner, pledges.reclaim())
+    refused("OtherConditions", ground, owner,
+            pledges.pledging(dataclasses.replace(case.terms, charge=1), FORFEIT))  # fmt: skip
+    ground.send(owner, pledges.pledging(case.terms, FORFEIT))
+    kept = pledges.pledge(owner.address)
+    assert (kept.amount, kept.leaves_at) == (FORFEIT, 0)
+
+
+@pytest.mark.parametrize(
+    ("other", "error"),
+    [
+        ({"forfeit": 0}, "BadConditions"),
+        ({"notice": 0}, "BadConditions"),
+        ({"notice": 1 << 31}, "BadConditions"),
+    ],
+)
+def test_conditions_that_back_nothing_are_refused(ground: Ground, other: dict[str, int], error: str) -> None:
+    with pytest.raises(Reverted) as caught:
+        ground.pledged(**other)
+    assert caught.value.name == error
+
+
+def test_a_first_pledge_is_a_forfeit_at_least(ground: Ground) -> None:
+    with pytest.raises(Reverted) as caught:
+        ground.pledged(FORFEIT - 1)
+    assert caught.value.name == "PledgeTooSmall"
+
+
+def test_a_proof_of_another_place_decides_nothing(case: Case) -> None:
+    """The attack: whoever decides shows another record, checkpoint or slot than the accepted run's."""
+    ground, pledges = case.ground, case.ground.pledges
+    _, job = case.opened(case.right)
+    ground.accept(job, case.bundle)
+    who = ground.account()
+    last, last_path, node, output, slot_path, record, path = written(case.bundle).words
+    false = (record[0], record[1], [bytes(32), *record[2][1:]], record[3])
+    for proof in (
+        (bytes(32), last_path, node, output, slot_path, record, path),
+        (last, last_path, node, output, slot_path, false, path),
+        (last, last_path, node - 1, output, slot_path, record, path),
+        (last, last_path, node, output + 1, slot_path, record, path),
+    ):
+        refused("PathMismatch", ground, who, pledges.decide(case.terms, case.right, proof))
+    for proof in (
+        (last, last_path[1:], node, output, slot_path, record, path),
+        (last, last_path, node, output, slot_path[1:], record, path),
+        (last, last_path, node, output, slot_path, record, path[1:]),
+    ):
+        refused("WrongPathLength", ground, who, pledges.decide(case.terms, case.right, proof))
+    assert case.decided(case.right) == (UPHELD, 0)
+    refused("NothingOpen", ground, who, pledges.decide(case.terms, case.right, written(case.bundle).words))
+
+
+def test_python_and_the_contract_hash_alike(case: Case) -> None:
+    pledges, backed = case.ground.pledges, case.right.backed
+    assert backed is not None
+    assert bytes(pledges.contract.functions.digestOf(backed.words).call()) == backed.digest
+    kept = pledges.pledge(case.owner.address)
+    assert kept.conditions == hash_of(case.terms)
+    assert pledges.conditions(case.owner.address) == case.terms
+
+
+def test_the_gas_of_each_call(case: Case, tmp_path: Path) -> None:
+    """NOTE: bounds, so that a call that becomes dearer by half is noticed; the figures are in docs/economics.md."""
+    _, job = case.opened(case.wrong)
+    case.ground.accept(job, case.bundle)
+    case.decided(case.wrong)
+    gas = case.ground.gas
+    print({name: gas[name] for name in ("deploy", "pledge", "commit", "challenge", "decide")})
+    assert gas["challenge"] < 900_000
+    assert gas["decide"] < 300_000
