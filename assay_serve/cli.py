@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from eth_utils.address import is_checksum_address
 
 from referee_py.errors import InvalidInput
 from trainer_node.cli.common import out
@@ -19,7 +20,10 @@ from trainer_node.cli.flags import flag, only_given, with_flags
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
 
+    from .backed import Backing
+
 DEFAULT_PORT = 8723
+DAY_S = 86_400
 MAX_KEYS = 10_000
 
 KEY = {
@@ -40,6 +44,51 @@ LIMITS = {
         float, "--seconds", "Time of an answer; then it ends where it is: 600.", "Limits", min=0.001
     ),
 }
+PLEDGE = {
+    "pledge": flag(str, "--pledge", "Contract of the pledge behind the receipts: assay pledge.", "Pledge"),
+    "pledge_owner": flag(str, "--pledge-owner", "Account that has pledged.", "Pledge"),
+    "pledge_chain": flag(int, "--pledge-chain", "Id of its chain: 31337.", "Pledge", min=1),
+    "pledge_seconds": flag(
+        int, "--pledge-seconds", "Seconds in which a receipt can be challenged: a day.", "Pledge", min=1
+    ),
+    "keep": flag(
+        Path, "--keep", "Folder for the receipts: without them no challenge can be answered.", "Pledge"
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pledged:
+    """The pledge behind the receipts."""
+
+    pledge: str | None
+    pledge_owner: str | None
+    pledge_chain: int | None
+    pledge_seconds: int | None
+    keep: Path | None
+
+    def backing(self, key: Key) -> Backing | None:
+        """Return what is behind the receipts, or None. Raises InvalidInput where a part of it lacks."""
+        from .backed import Backing
+
+        if self.pledge is None:
+            if self != Pledged(None, None, None, None, None):
+                raise InvalidInput("a pledge has a contract; add --pledge CONTRACT, or leave the rest out")
+            return None
+        if self.pledge_owner is None or self.keep is None or key.keystore is None:
+            raise InvalidInput(
+                "receipts with a pledge need --pledge-owner ACCOUNT, --keystore KEY (the signer that it names), and "
+                "--keep FOLDER, where receipts are kept until they are challenged"
+            )
+        for address in (self.pledge, self.pledge_owner):
+            if not is_checksum_address(address):
+                raise InvalidInput(
+                    f"{address[:80]} is not an address with its checksum; copy the whole of it"
+                )
+        self.keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Backing(
+            self.pledge_chain or 31337, self.pledge, self.pledge_owner, self.pledge_seconds or DAY_S
+        )
 
 
 @dataclass(frozen=True)
@@ -68,9 +117,11 @@ class Key:
 
 @with_flags("key", KEY, lambda **flags: Key(**flags))
 @with_flags("limits", LIMITS, only_given)
+@with_flags("pledged", PLEDGE, lambda **flags: Pledged(**flags))
 def serve(
     key: Key,
     limits: dict[str, float],
+    pledged: Pledged,
     model: Annotated[
         Path, typer.Argument(help="Folder of a causal language model, as save_pretrained writes it.")
     ],
@@ -100,7 +151,7 @@ def serve(
     from .store import Receipts
     from .web import Service, create_app
 
-    known, account = _keys(keys), key.account()
+    known, backing, account = _keys(keys), pledged.backing(key), key.account()
     usual = Capacity(), Limits()
     capacity = Capacity(
         rows=int(limits.get("rows", usual[0].rows)),
@@ -113,12 +164,14 @@ def serve(
     with _listening(host, port) as listening:
         found = Model.load(model, places)
         with Engine(found, capacity) as engine:
-            app = create_app(Service(engine, Receipts(found, account), bounds, known))
+            receipts = Receipts(found, account, backing=backing, folder=pledged.keep)
+            app = create_app(Service(engine, receipts, bounds, known))
             allow_files()
             shown = f"[{host}]" if ":" in host else host
             out.print(f"http://{shown}:{listening.getsockname()[1]}/v1", soft_wrap=True, markup=False)
             out.print(f"model {found.name}, root {found.identity.root.hex()}", soft_wrap=True, markup=False)
-            out.print(f"receipts are signed by {account.address}", soft_wrap=True)
+            behind = "no pledge is" if backing is None else f"the pledge of {backing.owner} is"
+            out.print(f"receipts are signed by {account.address}; {behind} behind them", soft_wrap=True)
             config = uvicorn.Config(
                 app,
                 log_level="error",  # whatever strangers send is no warning

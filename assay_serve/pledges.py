@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +16,15 @@ from web3.contract import Contract
 from referee_py.errors import InvalidInput
 from referee_py.execute import Run, State, StepTrace
 from referee_py.jobs import Rules
-from trainer_node.chain import Call, ChainClient
+from referee_py.program.modes import USUAL
+from trainer_node.chain import Call, ChainClient, Receipt
 from trainer_node.chain.abi import Build, load_artifact
 from trainer_node.chain.codec.base import View
 from trainer_node.chain.contracts import code_of
-from trainer_node.chain.events import Query, read_events
+from trainer_node.chain.events import Event, Query, read_events
 from trainer_node.chain.releases import same_code
 from trainer_node.chain.rpc import guarded
-from trainer_node.errors import WrongChain
+from trainer_node.errors import Reverted, RpcCorrupt, WrongChain
 from trainer_node.local.bundle import Bundle
 from trainer_node.operate.deploy import creation_code
 from trainer_node.run.modes import backend_of
@@ -92,7 +94,7 @@ class Written:
     words: tuple[Any, ...]
 
 
-NOTHING_WRITTEN = (bytes(32), [], 0, 0, [], (bytes(32), [], [], bytes(32)), [])
+NOTHING_WRITTEN: tuple[Any, ...] = (bytes(32), [], 0, 0, [], (bytes(32), [], [], bytes(32)), [])
 """The same of a job that accepted nothing."""
 
 _PLEDGE = View(Pledge, CONTRACT, "pledgeOf")
@@ -152,10 +154,7 @@ class Pledges:
     def conditions(self, owner: str) -> Conditions:
         """Return the conditions of a pledge, which never change, from its first event. Raises InvalidInput for none."""
         known = self.pledge(owner).conditions
-        last = self._client.snapshot().block.number
-        query = Query(self.contract, (int(owner, 16),), ("Pledged",))
-        span, first = self._client.log_range, self._client.deployment.block
-        for event in read_events(self._client.web3, query, first, last, span):
+        for event in self._events("Pledged", int(owner, 16)):
             found = _conditions(event.args["conditions"])
             if hash_of(found) == known:
                 return found
@@ -170,6 +169,21 @@ class Pledges:
         with guarded("challengeOf"):
             return _OPEN.read("a challenge", self.contract.functions.challengeOf(owner, number).call())
 
+    def answer(self, owner: str, number: int) -> str:
+        """Return the id of the receipt that a challenge is about. Raises InvalidInput for one that never was."""
+        for event in self._events("Challenged", int(owner, 16), number):
+            return bytes(event.args["backed"].answer).hex()
+        raise InvalidInput(f"no challenge {number} of {owner} is known")
+
+    def number_of(self, receipt: Receipt) -> tuple[int, int]:
+        """Return numbers of a challenge and of its job from the receipt of its transaction. Raises RpcCorrupt."""
+        event = self.contract.events["Challenged"]()
+        for log in receipt.logs:
+            if bytes(log["topics"][0]) == bytes.fromhex(str(event.topic).removeprefix("0x")):
+                args = event.process_log(log)["args"]
+                return int(args["number"]), int(args["jobId"])
+        raise RpcCorrupt(f"the receipt of {receipt.tx_hash.hex()} has no event of a challenge")
+
     def is_wrong(self, digest: bytes) -> bool:
         """Return whether a receipt was shown wrong."""
         return bool(self._view("isWrong", digest))
@@ -177,6 +191,29 @@ class Pledges:
     def committed_at(self, commitment: bytes) -> int:
         """Return the second of the chain in which a commitment was made; 0 if it was not."""
         return int(self._view("committedAt", commitment))
+
+    def refuses(self, conditions: Conditions) -> str | None:
+        """Return why Jobs would take no job of these conditions, whatever the program; None if it would."""
+        contracts = self._client.contracts
+        program = (1, USUAL.byte, 1, 1, 0, 1, *(bytes(32),) * 4, [1])
+        periods = (conditions.train_period, 0, conditions.reveal_period, conditions.challenge_period)
+        offered = (conditions.slots, conditions.stake, conditions.low_fee, conditions.high_fee, *periods)
+        referee = self._client.deployment.referee
+        terms: tuple[Any, ...] = (
+            program,
+            bytes(32),
+            "",
+            referee,
+            *offered,
+            dataclasses.astuple(conditions.rules),
+            [],
+        )
+        try:
+            with guarded("check", contracts.decode_error):
+                contracts.notary.functions.check(terms).call()
+        except Reverted as error:
+            return str(error)
+        return None
 
     # ------------------------------------------------------------------ calls
 
@@ -209,6 +246,11 @@ class Pledges:
         assert signed.backed is not None
         return Call.of(self.contract, "decide", conditions.words, signed.backed.words, proof)
 
+    def _events(self, name: str, *words: int) -> Iterator[Event]:
+        client = self._client
+        query, last = Query(self.contract, words, (name,)), client.snapshot().block.number
+        return read_events(client.web3, query, client.deployment.block, last, client.log_range)
+
     def _view(self, function: str, *given: Any) -> Any:
         with guarded(function):
             return self.contract.functions[function](*given).call()
@@ -230,5 +272,6 @@ def hash_of(conditions: Conditions) -> bytes:
 
 
 def _conditions(raw: Any) -> Conditions:
-    *plain, rules = raw
-    return Conditions(*plain, Rules(*rules))
+    names = (one.name for one in dataclasses.fields(Conditions))
+    values = zip(names, (*raw[:-1], Rules(*raw[-1])), strict=True)
+    return Conditions(**dict(values))

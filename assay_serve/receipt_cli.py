@@ -41,7 +41,7 @@ def show(receipt: Files) -> None:
     from .receipt import value_of
 
     for path in receipt:
-        signed = _read(path)
+        signed = read_receipt(path)
         said, lists = signed.receipt, signed.lists
         show_rows(
             "receipt",
@@ -62,6 +62,7 @@ def show(receipt: Files) -> None:
                 "seed": said.seed,
                 "steps": said.steps,
                 "kernels": said.kernels,
+                **_pledge_rows(signed),
             },
         )
         for title, words in (("proves", PROVES), ("does not prove", NOT)):
@@ -89,7 +90,7 @@ def verify(
     from .model import Model, WrongPlaces
     from .replay import Finding, Replayer, Verdict, chosen
 
-    read = [(path, _read(path)) for path in receipt]
+    read = [(path, read_receipt(path)) for path in receipt]
     loaded: dict[int, tuple[Model, Replayer]] = {}
     verdicts = []
     for path, signed in read:
@@ -115,7 +116,19 @@ def verify(
         raise typer.Exit(UNCHECKED)
 
 
-def _read(path: Path) -> Signed:
+def _pledge_rows(signed: Signed) -> dict[str, object]:
+    if (backed := signed.backed) is None:
+        return {"pledge": "none"}
+    until = datetime.fromtimestamp(backed.until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "pledge": f"of {backed.owner} at {backed.contract} on chain {backed.chain}; see assay pledge check",
+        "challenged until": until,
+        "its run": f"program {backed.program}, file {backed.file}",
+    }
+
+
+def read_receipt(path: Path) -> Signed:
+    """Read and check a receipt in a file. Raises InvalidInput, InvalidEncoding."""
     from .receipt import MAX_BYTES, Signed
 
     try:

@@ -1,0 +1,388 @@
+"""`assay pledge`: ether behind the receipts of a server, and challenges of them (docs/protocol.md, section 11)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from referee_py.errors import InvalidInput
+from trainer_node.cli.common import (
+    ACCOUNT,
+    CHAIN,
+    SERVE,
+    ether,
+    gas_price,
+    moment,
+    out,
+    reader,
+    send,
+    sender,
+    show_ether,
+    show_rows,
+    with_settings,
+)
+from trainer_node.cli.flags import flag, only_given, with_flags
+
+from .receipt_cli import read_receipt
+
+if TYPE_CHECKING:
+    from trainer_node.chain import ChainClient
+    from trainer_node.local.bundle import Bundle
+    from trainer_node.settings.settings import Settings
+
+    from .pledges import Conditions, Pledge, Pledges
+    from .receipt import Signed
+
+REFUSED = 1
+"""Exit code where a pledge is not what a receipt needs."""
+WAIT_S, TRIES = 1.0, 600
+
+app = typer.Typer(no_args_is_help=True)
+
+_JOB = "Job of a challenge"
+JOB = {
+    "slots": flag(int, "--slots", "Trainers that may claim before anybody reveals: 16.", _JOB, min=1, max=16),
+    "stake": flag(str, "--stake", "Least stake of a claim, in ether; the chain's least if not given.", _JOB),
+    "low_fee": flag(str, "--low-fee", "Least price of a unit of gas, as 5gwei; the chain's least.", _JOB),
+    "high_fee": flag(str, "--high-fee", "Highest price that it counts for; 25 times the least.", _JOB),
+    "train_period": flag(int, "--train", "Training phase, in seconds: 3600.", _JOB, min=0),
+    "reveal_period": flag(int, "--reveal", "Reveal phase, in seconds.", _JOB, min=0),
+    "challenge_period": flag(int, "--challenge", "Challenge phase, in seconds.", _JOB, min=0),
+    "clock": flag(int, "--clock", "Seconds for each side of a match.", _JOB, min=0),
+    "verdict": flag(int, "--verdict", "Seconds that computing a checkpoint may take.", _JOB, min=0),
+    "appeal": flag(int, "--appeal", "Seconds to appeal.", _JOB, min=0),
+}
+Contract = Annotated[str, typer.Argument(help="Address of the contract Pledges.")]
+Folder = Annotated[Path, typer.Option("--model", help="Folder of the model.")]
+File = Annotated[Path, typer.Argument(help="Receipt with a pledge behind it.")]
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def deploy(
+    settings: Settings,
+    portable: Annotated[bool, typer.Option("--portable", help="The build for chains without CLZ.")] = False,
+) -> None:
+    """Deploy the contract Pledges for this deployment. Anybody may; all servers and clients can share one."""
+    from trainer_node.chain.abi import Build
+
+    from .pledges import creation
+
+    client = reader(settings)
+    with sender(settings) as transactions:
+        receipt = transactions.send(creation(client, Build.PORTABLE if portable else Build.STANDARD))
+    out.print(f"Pledges at {receipt.contract}, {receipt.gas_used:,} gas", soft_wrap=True)
+
+
+@app.command()
+@with_settings(ACCOUNT)
+@with_flags("job", JOB, only_given)
+def make(
+    settings: Settings,
+    job: dict[str, Any],
+    contract: Contract,
+    amount: Annotated[str, typer.Argument(help="Ether to pledge.")],
+    signer: Annotated[str, typer.Option(help="Address that signs the receipts, as assay serve shows it.")],
+    forfeit: Annotated[str, typer.Option(help="Ether that a receipt costs which is shown wrong.")],
+    charge: Annotated[str, typer.Option(help="Ether that a challenge costs which shows nothing wrong.")],
+    notice: Annotated[int, typer.Option(help="Seconds between notice and leaving.", min=1)],
+) -> None:
+    """Pledge ether behind receipts. The conditions never change: an account that wants others uses another key."""
+    from referee_py.jobs import Rules
+    from trainer_node.client.posting import default_periods
+
+    from .pledges import Conditions, Pledges
+
+    client = reader(settings)
+    pledges, snapshot, usual = (
+        Pledges(client, contract),
+        client.snapshot(),
+        default_periods(settings.chain_id),
+    )
+    low = gas_price(job["low_fee"]) if "low_fee" in job else snapshot.least_fee()
+    rules = Rules(
+        0, job.get("verdict", usual.verdict), job.get("appeal", usual.appeal), job.get("clock", usual.clock)
+    )
+    conditions = Conditions(
+        signer=signer,
+        forfeit=ether(forfeit),
+        charge=ether(charge),
+        notice=notice,
+        slots=job.get("slots", 16),
+        stake=ether(job["stake"]) if "stake" in job else snapshot.least_stake(),
+        low_fee=low,
+        high_fee=gas_price(job["high_fee"]) if "high_fee" in job else min(25 * low, (1 << 40) - 1),
+        train_period=job.get("train_period", 3600),
+        reveal_period=job.get("reveal_period", usual.reveal),
+        challenge_period=job.get("challenge_period", usual.challenge),
+        rules=rules,
+    )
+    if (why := pledges.refuses(conditions)) is not None:
+        raise InvalidInput(f"no challenge could post a job of these conditions: {why}")
+    send(settings, pledges.pledging(conditions, ether(amount)))
+
+
+@app.command()
+@with_settings(CHAIN)
+def show(
+    settings: Settings,
+    contract: Contract,
+    owner: Annotated[str, typer.Argument(help="Account that has pledged.")],
+) -> None:
+    """Show what an account has pledged, on which conditions, and which challenges are open."""
+    from .pledges import Pledges
+
+    pledges = Pledges(reader(settings), contract)
+    conditions, kept = pledges.conditions(owner), pledges.pledge(owner)
+    _show(conditions, kept)
+    for number in range(kept.decided, kept.opened):
+        found = pledges.open(owner, number)
+        rows = {
+            "receipt": pledges.answer(owner, number),
+            "job": found.job_id,
+            "by": found.challenger,
+            "digest": found.digest.hex(),
+        }
+        show_rows(f"challenge {number}", rows)
+
+
+@app.command()
+@with_settings(CHAIN)
+def check(settings: Settings, receipt: File) -> None:
+    """Ask the chain what is behind a receipt. Exit code 1: not enough for it to be challenged until its last second."""
+    signed = _backed(receipt)
+    client = reader(settings)
+    pledges, conditions, kept = _pledge_of(client, signed)
+    _show(conditions, kept)
+    found = _lacks(pledges, signed, conditions, kept, client.snapshot().now)
+    for line in found:
+        out.print(f"lacks: {line}", soft_wrap=True, markup=False)
+    if found:
+        raise typer.Exit(REFUSED)
+
+
+@app.command()
+@with_settings(CHAIN)
+def keep(
+    settings: Settings,
+    receipt: Annotated[list[Path], typer.Argument(help="Receipts with a pledge behind them.")],
+    model: Folder,
+) -> None:
+    """Put the runs of own receipts into this node's store, so that it disputes wrong claims with nobody's server."""
+    for path in receipt:
+        bundle = _run(model, _backed(path))
+        bundle.put(_store(settings))
+        out.print(f"{path}: {bundle.terms.steps} steps, program {bundle.terms.hash().hex()}", soft_wrap=True)
+
+
+@app.command()
+@with_settings({**ACCOUNT, **SERVE})
+def challenge(
+    settings: Settings,
+    receipt: File,
+    model: Folder,
+    least: Annotated[
+        str | None, typer.Option(help="Ether that must be pledged and free; the forfeit if not given.")
+    ] = None,
+) -> None:
+    """Challenge a receipt that is found wrong here: posts the job of its run.
+
+    Then claim the right run in that job: assay trainer. Serve its artifacts at --public-uri.
+    """
+    from trainer_node.errors import Reverted
+
+    from .pledges import commitment, new_salt
+
+    signed = _backed(receipt)
+    bundle = _wrong_run(model, signed)
+    client = reader(settings)
+    pledges, conditions, _ = _pledge_of(client, signed)
+    assert signed.backed is not None
+    free = conditions.forfeit if least is None else ether(least)
+    bundle.put(_store(settings))
+    uri = settings.public_uri or f"http://{settings.host}:{settings.port}"
+    salt = new_salt()
+    call = pledges.challenge(conditions, signed, bundle, uri, free, salt)
+    with sender(settings) as transactions:
+        transactions.send(pledges.commit(commitment(transactions.address, signed.backed.digest, salt)))
+        age = client.snapshot().commit_age()
+        out.print(f"committed; the challenge follows in {age} seconds", soft_wrap=True)
+        for left in reversed(range(age + TRIES)):
+            time.sleep(WAIT_S)
+            try:
+                done = transactions.send(call)
+            except Reverted as error:
+                if error.name != "TooSoon" or not left:
+                    raise
+            else:
+                break
+    number = pledges.number_of(done)
+    out.print(
+        f"challenge {number[0]}, job {number[1]}, {done.gas_used:,} gas; artifacts at {uri}", soft_wrap=True
+    )
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def decide(settings: Settings, receipt: File, model: Folder) -> None:
+    """Decide the first open challenge of a pledge, which must be of this receipt, once its job is over."""
+    from trainer_node.chain import JobPhase
+
+    from .pledges import NOTHING_WRITTEN, written
+
+    signed = _backed(receipt)
+    client = reader(settings)
+    pledges, conditions, kept = _pledge_of(client, signed)
+    assert signed.backed is not None
+    found = pledges.open(signed.backed.owner, kept.decided)
+    if found.digest != signed.backed.digest:
+        raise InvalidInput(
+            "the first open challenge, if there is one, is of another receipt; see assay pledge show"
+        )
+    job = client.snapshot().job(found.job_id)
+    if not job.phase.ended:
+        raise InvalidInput(
+            f"job {job.id} is in the phase {job.phase.name.lower()}; wait, or end it: assay job finalize {job.id}"
+        )
+    proof = NOTHING_WRITTEN
+    if job.phase is JobPhase.ACCEPTED:
+        own = written(_run(model, signed))
+        if own.root != job.accepted_root:
+            raise InvalidInput(
+                f"job {job.id} has accepted another run than this model's; who claimed it can decide"
+            )
+        proof = own.words
+    send(settings, pledges.decide(conditions, signed, proof))
+    wrong = pledges.is_wrong(signed.backed.digest)
+    out.print("the receipt is wrong" if wrong else "nothing wrong was shown of the receipt")
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def notice(settings: Settings, contract: Contract) -> None:
+    """Announce that the pledge of this account leaves."""
+    from .pledges import Pledges
+
+    pledges = Pledges(reader(settings), contract)
+    with sender(settings) as transactions:
+        transactions.send(pledges.notice(pledges.conditions(transactions.address)))
+        leaves = pledges.pledge(transactions.address).leaves_at
+    out.print(f"it leaves at {moment(leaves)}, once no challenge is open", soft_wrap=True)
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def reclaim(settings: Settings, contract: Contract) -> None:
+    """Take the pledge of this account back, after its notice."""
+    from .pledges import Pledges
+
+    pledges = Pledges(reader(settings), contract)
+    with sender(settings) as transactions:
+        transactions.send(pledges.reclaim())
+        transactions.send(pledges.withdraw())
+    out.print("reclaimed and withdrawn")
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def withdraw(settings: Settings, contract: Contract) -> None:
+    """Withdraw what the contract owes this account: prizes, charges."""
+    from .pledges import Pledges
+
+    send(settings, Pledges(reader(settings), contract).withdraw())
+
+
+# ---------------------------------------------------------------------------------------------------------- parts
+
+
+def _backed(path: Path) -> Signed:
+    signed = read_receipt(path)
+    if signed.backed is None:
+        raise InvalidInput(f"{path} has no pledge behind it: its server signed nothing for a chain")
+    return signed
+
+
+def _pledge_of(client: ChainClient, signed: Signed) -> tuple[Pledges, Conditions, Pledge]:
+    from .pledges import Pledges
+
+    assert signed.backed is not None
+    backed = signed.backed
+    if backed.chain != client.deployment.chain_id:
+        raise InvalidInput(f"its pledge is on chain {backed.chain}, not on {client.deployment.chain_id}")
+    pledges = Pledges(client, backed.contract)
+    return pledges, pledges.conditions(backed.owner), pledges.pledge(backed.owner)
+
+
+def _lacks(pledges: Pledges, signed: Signed, conditions: Conditions, kept: Pledge, now: int) -> list[str]:
+    """Return why a receipt could not be challenged until its last second, and be paid for."""
+    assert signed.backed is not None
+    backed, found = signed.backed, []
+    if conditions.signer != signed.receipt.server:
+        found.append(
+            f"the pledge is behind the receipts of {conditions.signer}, this is {signed.receipt.server}'s"
+        )
+    if backed.until < now:
+        found.append(f"it could be challenged until {moment(backed.until)}")
+    elif backed.until > now + conditions.notice or 0 < kept.leaves_at <= backed.until:
+        found.append("the pledge may leave before the receipt's last second")
+    if pledges.is_wrong(backed.digest):
+        found.append("it was shown wrong already, and is paid for once")
+    if kept.left(conditions) < conditions.forfeit:
+        found.append(f"{show_ether(kept.left(conditions))} are free, less than a forfeit")
+    if (why := pledges.refuses(conditions)) is not None:
+        found.append(f"no challenge could post its job: {why}")
+    return found
+
+
+def _show(conditions: Conditions, kept: Pledge) -> None:
+    rules = conditions.rules
+    show_rows(
+        "pledge",
+        {
+            "signer": conditions.signer,
+            "pledged": show_ether(kept.amount),
+            "free": show_ether(kept.left(conditions)),
+            "forfeit": show_ether(conditions.forfeit),
+            "charge": show_ether(conditions.charge),
+            "notice": f"{conditions.notice} s"
+            + (f", leaves {moment(kept.leaves_at)}" if kept.leaves_at else ""),
+            "challenges": f"{kept.opened}, {kept.opened - kept.decided} open",
+            "job": f"{conditions.slots} slots, stake {show_ether(conditions.stake)}",
+            "periods": f"train {conditions.train_period}, reveal {conditions.reveal_period}, "
+            f"challenge {conditions.challenge_period}, clock {rules.clock}, verdict {rules.verdict_period}, "
+            f"appeal {rules.appeal_period} s",
+        },
+    )
+
+
+def _run(folder: Path, signed: Signed) -> Bundle:
+    """Return the run of a receipt with a model's tensors. Raises InvalidInput for that of another model."""
+    from .answer_run import AnswerRuns, bundle_of
+    from .model import Model
+
+    assert signed.backed is not None
+    bundle = bundle_of(AnswerRuns(Model.load(folder, signed.receipt.places)), signed)
+    if bundle.terms.hash().hex() != signed.backed.program:
+        raise InvalidInput("its pledge is behind a run of another model, or of another answer")
+    return bundle
+
+
+def _wrong_run(folder: Path, signed: Signed) -> Bundle:
+    """Return the run of a receipt whose tokens are not those of the model. Raises InvalidInput if they are."""
+    from .backed import written_hash
+    from .pledges import written
+
+    bundle = _run(folder, signed)
+    lists = signed.lists
+    if written(bundle).value == written_hash(signed.receipt.places, lists.prompt, lists.tokens):
+        raise InvalidInput("its tokens are those of the model: a challenge would cost the charge")
+    return bundle
+
+
+def _store(settings: Settings) -> Any:
+    from trainer_node.storage.store import Store
+
+    return Store(settings.data_dir / "artifacts", max_bytes=settings.limits.artifact_bytes)
