@@ -20,16 +20,16 @@ from trainer_node.cli.common import (
     reader,
     send,
     sender,
-    show_ether,
     show_rows,
     with_settings,
 )
 from trainer_node.cli.flags import flag, only_given, with_flags
 
+from .pledge_page import lacks, show_pledge
 from .receipt_cli import read_receipt
 
 if TYPE_CHECKING:
-    from trainer_node.chain import ChainClient
+    from trainer_node.chain import ChainClient, JobView
     from trainer_node.local.bundle import Bundle
     from trainer_node.settings.settings import Settings
 
@@ -137,7 +137,7 @@ def show(
 
     pledges = Pledges(reader(settings), contract)
     conditions, kept = pledges.conditions(owner), pledges.pledge(owner)
-    _show(conditions, kept)
+    show_pledge(conditions, kept)
     for number in range(kept.decided, kept.opened):
         found = pledges.open(owner, number)
         rows = {
@@ -156,8 +156,8 @@ def check(settings: Settings, receipt: File) -> None:
     signed = _backed(receipt)
     client = reader(settings)
     pledges, conditions, kept = _pledge_of(client, signed)
-    _show(conditions, kept)
-    found = _lacks(pledges, signed, conditions, kept, client.snapshot().now)
+    show_pledge(conditions, kept)
+    found = lacks(pledges, signed, conditions, kept, client.snapshot().now)
     for line in found:
         out.print(f"lacks: {line}", soft_wrap=True, markup=False)
     if found:
@@ -234,19 +234,8 @@ def decide(settings: Settings, receipt: File, model: Folder) -> None:
     from .pledges import NOTHING_WRITTEN, written
 
     signed = _backed(receipt)
-    client = reader(settings)
-    pledges, conditions, kept = _pledge_of(client, signed)
+    pledges, conditions, job = _first(reader(settings), signed)
     assert signed.backed is not None
-    found = pledges.open(signed.backed.owner, kept.decided)
-    if found.digest != signed.backed.digest:
-        raise InvalidInput(
-            "the first open challenge, if there is one, is of another receipt; see assay pledge show"
-        )
-    job = client.snapshot().job(found.job_id)
-    if not job.phase.ended:
-        raise InvalidInput(
-            f"job {job.id} is in the phase {job.phase.name.lower()}; wait, or end it: assay job finalize {job.id}"
-        )
     proof = NOTHING_WRITTEN
     if job.phase is JobPhase.ACCEPTED:
         own = written(_run(model, signed))
@@ -258,6 +247,15 @@ def decide(settings: Settings, receipt: File, model: Folder) -> None:
     send(settings, pledges.decide(conditions, signed, proof))
     wrong = pledges.is_wrong(signed.backed.digest)
     out.print("the receipt is wrong" if wrong else "nothing wrong was shown of the receipt")
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def close(settings: Settings, receipt: File) -> None:
+    """Close that challenge, since nobody shows what its job has accepted: once to say so, and after a period again."""
+    signed = _backed(receipt)
+    pledges, conditions, _ = _first(reader(settings), signed)
+    send(settings, pledges.close(conditions, signed))
 
 
 @app.command()
@@ -316,46 +314,21 @@ def _pledge_of(client: ChainClient, signed: Signed) -> tuple[Pledges, Conditions
     return pledges, pledges.conditions(backed.owner), pledges.pledge(backed.owner)
 
 
-def _lacks(pledges: Pledges, signed: Signed, conditions: Conditions, kept: Pledge, now: int) -> list[str]:
-    """Return why a receipt could not be challenged until its last second, and be paid for."""
+def _first(client: ChainClient, signed: Signed) -> tuple[Pledges, Conditions, JobView]:
+    """Return the job, which is over, of the first open challenge. Raises InvalidInput unless it is of this receipt."""
+    pledges, conditions, kept = _pledge_of(client, signed)
     assert signed.backed is not None
-    backed, found = signed.backed, []
-    if conditions.signer != signed.receipt.server:
-        found.append(
-            f"the pledge is behind the receipts of {conditions.signer}, this is {signed.receipt.server}'s"
+    found = pledges.open(signed.backed.owner, kept.decided)
+    if found.digest != signed.backed.digest:
+        raise InvalidInput(
+            "the first open challenge, if there is one, is of another receipt; see assay pledge show"
         )
-    if backed.until < now:
-        found.append(f"it could be challenged until {moment(backed.until)}")
-    elif backed.until > now + conditions.notice or 0 < kept.leaves_at <= backed.until:
-        found.append("the pledge may leave before the receipt's last second")
-    if pledges.is_wrong(backed.digest):
-        found.append("it was shown wrong already, and is paid for once")
-    if kept.left(conditions) < conditions.forfeit:
-        found.append(f"{show_ether(kept.left(conditions))} are free, less than a forfeit")
-    if (why := pledges.refuses(conditions)) is not None:
-        found.append(f"no challenge could post its job: {why}")
-    return found
-
-
-def _show(conditions: Conditions, kept: Pledge) -> None:
-    rules = conditions.rules
-    show_rows(
-        "pledge",
-        {
-            "signer": conditions.signer,
-            "pledged": show_ether(kept.amount),
-            "free": show_ether(kept.left(conditions)),
-            "forfeit": show_ether(conditions.forfeit),
-            "charge": show_ether(conditions.charge),
-            "notice": f"{conditions.notice} s"
-            + (f", leaves {moment(kept.leaves_at)}" if kept.leaves_at else ""),
-            "challenges": f"{kept.opened}, {kept.opened - kept.decided} open",
-            "job": f"{conditions.slots} slots, stake {show_ether(conditions.stake)}",
-            "periods": f"train {conditions.train_period}, reveal {conditions.reveal_period}, "
-            f"challenge {conditions.challenge_period}, clock {rules.clock}, verdict {rules.verdict_period}, "
-            f"appeal {rules.appeal_period} s",
-        },
-    )
+    job = client.snapshot().job(found.job_id)
+    if not job.phase.ended:
+        raise InvalidInput(
+            f"job {job.id} is in the phase {job.phase.name.lower()}; wait, or end it: assay job finalize {job.id}"
+        )
+    return pledges, conditions, job
 
 
 def _run(folder: Path, signed: Signed) -> Bundle:

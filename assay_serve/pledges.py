@@ -36,7 +36,7 @@ CONTRACT = "Pledges"
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a server pledges, in the order of the contract's struct. Wei and seconds."""
+    """Conditions of a pledge, in the order of the contract's struct. Wei and seconds."""
 
     signer: str
     forfeit: int
@@ -78,10 +78,12 @@ class Pledge:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A challenge that is not decided; ``digest`` is that of the receipt's typed data."""
+    """A challenge that is not decided; ``digest`` is that of the receipt's typed data, ``closes_at`` the instant until
+    which what its job has accepted can be shown, once that is asked for."""
 
     challenger: str
     job_id: int
+    closes_at: int
     digest: bytes
 
 
@@ -245,6 +247,11 @@ class Pledges:
         """Return the call that decides the first challenge that is not decided, which must be of this receipt."""
         assert signed.backed is not None
         return Call.of(self.contract, "decide", conditions.words, signed.backed.words, proof)
+
+    def close(self, conditions: Conditions, signed: Signed) -> Call:
+        """Return the call that closes that challenge because nobody shows what its job has accepted."""
+        assert signed.backed is not None
+        return Call.of(self.contract, "close", conditions.words, signed.backed.words)
 
     def _events(self, name: str, *words: int) -> Iterator[Event]:
         client = self._client

@@ -111,7 +111,7 @@ contract Pledges is IPledges, Escrow, Timed, EIP712 {
 
         uint256 number = kept.opened++;
         jobId = JOBS.post(_terms(conditions, program, backed.file, uri));
-        _challenges[backed.owner][number] = Challenge(msg.sender, SafeCastLib.toUint96(jobId), digest);
+        _challenges[backed.owner][number] = Challenge(msg.sender, SafeCastLib.toUint56(jobId), 0, digest);
         emit Challenged(backed.owner, number, jobId, msg.sender, backed);
         _credit(msg.sender, msg.value - conditions.charge);
     }
@@ -120,37 +120,53 @@ contract Pledges is IPledges, Escrow, Timed, EIP712 {
         external
         nonReentrant
     {
-        Pledge storage kept = _pledges[backed.owner];
-        _check(backed.owner, kept, conditions);
-        uint256 number = kept.decided;
-        if (number == kept.opened) revert NothingOpen(backed.owner);
-        Challenge memory first = _challenges[backed.owner][number];
-        bytes32 digest = digestOf(backed);
-        if (digest != first.digest) revert OtherReceipt(digest, first.digest);
-        JobPhase ended = JOBS.phaseOf(first.jobId);
-        if (ended <= JobPhase.Closing) revert IJobs.JobRuns(first.jobId);
-
+        (uint256 number, Challenge memory first, JobPhase ended) = _first(conditions, backed);
         Outcome outcome = Outcome.Upheld;
         // NOTE: who challenges can claim; if nobody has, the receipt stands.
         if (ended == JobPhase.Accepted && _writtenIn(first.jobId, written) != backed.written) {
-            outcome = isWrong[digest] ? Outcome.Repeated : Outcome.Wrong;
+            outcome = isWrong[first.digest] ? Outcome.Repeated : Outcome.Wrong;
         }
+        _end(conditions, backed.owner, number, first, outcome);
+    }
+
+    function close(Conditions calldata conditions, Backed calldata backed) external nonReentrant {
+        (uint256 number, Challenge memory first, JobPhase ended) = _first(conditions, backed);
+        if (ended != JobPhase.Accepted) revert NothingAccepted(first.jobId);
+        if (first.closesAt == 0) {
+            uint40 closesAt = uint40(_time()) + conditions.challengePeriod;
+            _challenges[backed.owner][number].closesAt = closesAt;
+            emit Undecided(backed.owner, number, first.jobId, closesAt);
+            return;
+        }
+        if (_time() < first.closesAt) revert StillOpen(first.closesAt);
+        _end(conditions, backed.owner, number, first, Outcome.Upheld);
+    }
+
+    /// @dev Ends the first challenge of a pledge that is not decided.
+    function _end(
+        Conditions calldata conditions,
+        address owner,
+        uint256 number,
+        Challenge memory first,
+        Outcome outcome
+    ) private {
+        Pledge storage kept = _pledges[owner];
         ++kept.decided;
-        delete _challenges[backed.owner][number];
+        delete _challenges[owner][number];
         uint256 paid = 0;
         if (outcome == Outcome.Upheld) {
-            _halve(backed.owner, conditions.charge);
+            _halve(owner, conditions.charge);
         } else {
             _credit(first.challenger, conditions.charge);
             if (outcome == Outcome.Wrong) {
-                isWrong[digest] = true;
+                isWrong[first.digest] = true;
                 // SAFETY: in the order of opening, so none takes what an earlier one was opened for.
                 paid = FixedPointMathLib.min(conditions.forfeit, kept.amount);
                 kept.amount -= uint96(paid);
                 _halve(first.challenger, paid);
             }
         }
-        emit Decided(backed.owner, number, first.jobId, outcome, paid);
+        emit Decided(owner, number, first.jobId, outcome, paid);
     }
 
     // ------------------------------------------------------------------ money
@@ -177,6 +193,23 @@ contract Pledges is IPledges, Escrow, Timed, EIP712 {
 
     function commitmentOf(address sender, bytes32 digest, bytes32 salt) public pure returns (bytes32) {
         return keccak256(abi.encode(sender, digest, salt));
+    }
+
+    /// @dev Returns the first challenge that is not decided, and how its job ended; reverts unless it is of this receipt.
+    function _first(Conditions calldata conditions, Backed calldata backed)
+        private
+        view
+        returns (uint256 number, Challenge memory first, JobPhase ended)
+    {
+        Pledge storage kept = _pledges[backed.owner];
+        _check(backed.owner, kept, conditions);
+        number = kept.decided;
+        if (number == kept.opened) revert NothingOpen(backed.owner);
+        first = _challenges[backed.owner][number];
+        bytes32 digest = digestOf(backed);
+        if (digest != first.digest) revert OtherReceipt(digest, first.digest);
+        ended = JOBS.phaseOf(first.jobId);
+        if (ended <= JobPhase.Closing) revert IJobs.JobRuns(first.jobId);
     }
 
     /// @dev Returns slot 0 after the accepted run of a job.

@@ -73,7 +73,9 @@ struct Pledge {
 /// @notice A challenge that is not decided.
 struct Challenge {
     address challenger;
-    uint96 jobId;
+    uint56 jobId;
+    /// @dev The instant from which it is overdue, or will be; zero until somebody says that nobody decides it.
+    uint40 closesAt;
     // ---
     /// @dev The typed data that is challenged, by its hash.
     bytes32 digest;
@@ -81,7 +83,7 @@ struct Challenge {
 
 /// @notice How a challenge ended.
 enum Outcome {
-    /// @dev The job accepted what the receipt says, or nobody claimed anything in it.
+    /// @dev The job accepted what the receipt says, or nothing; or nobody has shown what it accepted.
     Upheld,
     /// @dev The job accepted something else.
     Wrong,
@@ -126,6 +128,8 @@ interface IPledges is IEscrow, ITimed {
         address challenger,
         Backed backed
     );
+    /// @notice The job of a challenge has accepted a root, and nobody has shown yet what that run has written.
+    event Undecided(address indexed owner, uint256 indexed number, uint256 indexed jobId, uint64 closesAt);
     /// @notice A challenge is decided; `paid` is what the pledge paid, half of it burned.
     event Decided(
         address indexed owner, uint256 indexed number, uint256 indexed jobId, Outcome outcome, uint256 paid
@@ -154,6 +158,10 @@ interface IPledges is IEscrow, ITimed {
     /// @notice The next challenge to decide is about another receipt.
     error OtherReceipt(bytes32 have, bytes32 want);
     error NothingOpen(address owner);
+    /// @notice Until then what the accepted run has written can be shown.
+    error StillOpen(uint64 closesAt);
+    /// @notice Where nothing was accepted, nothing has to be shown: `decide`.
+    error NothingAccepted(uint256 jobId);
 
     // ------------------------------------------------------------------ moves
 
@@ -185,6 +193,11 @@ interface IPledges is IEscrow, ITimed {
     /// @notice Decides the first challenge of a pledge that is not decided, once its job is over. Anybody may call it.
     /// @param written What the accepted run has written; ignored if the job accepted nothing.
     function decide(Conditions calldata conditions, Backed calldata backed, Written calldata written) external;
+
+    /// @notice Closes the first challenge that is not decided, because its job has accepted a root and nobody shows what
+    /// that run has written: the first call begins a challenge period, the second one ends it. Anybody may call it.
+    /// @dev SAFETY: a root that nobody disputed may be of no run at all, and would hold up all challenges behind it.
+    function close(Conditions calldata conditions, Backed calldata backed) external;
 
     // ------------------------------------------------------------------ views
 

@@ -30,6 +30,7 @@ from trainer_node.storage.database import Database
 from . import tiny
 
 ETHER = 10**18
+BURNED = "0x000000000000000000000000000000000000dEaD"
 FORFEIT, CHARGE, NOTICE, PERIOD = 2 * ETHER, ETHER // 10, 100_000, 600
 SECONDS = 50_000
 COUNT = 12
@@ -93,6 +94,7 @@ class Ground:
     stake: int
     gas: dict[str, int] = field(default_factory=dict)
     """Gas of the last transaction of each name."""
+    accounts: set[str] = field(default_factory=lambda: {BURNED})
 
     @classmethod
     def on(cls, web3: Web3, client: ChainClient, deployer: TransactionManager, stake: int) -> Ground:
@@ -105,6 +107,7 @@ class Ground:
     def account(self, key: LocalAccount | None = None) -> TransactionManager:
         """Return a new account with ether."""
         account = key or Account.create()
+        self.accounts.add(account.address)
         self.web3.provider.make_request("anvil_setBalance", [account.address, hex(1000 * ETHER)])  # type: ignore[arg-type]
         return TransactionManager(
             self.web3,
@@ -149,21 +152,38 @@ class Ground:
         self.send(who, self.pledges.challenge(terms, signed, bundle, uri, least, SALT))
         return int(self.client.contracts.jobs.functions.jobCount().call())
 
-    def accept(self, job_id: int, bundle: Bundle | None) -> None:
-        """Let one trainer claim the run of a job, and nobody else anything; with None, nobody at all."""
-        jobs, phase = self.client.contracts.jobs, 3 * PERIOD
-        if bundle is not None:
-            trainer = self.account()
-            proof = written(bundle)
-            self.send(trainer, Call.of(jobs, "join", job_id, value=2 * self.stake))
-            where = self.client.deployment.chain_id, str(jobs.address), job_id, trainer.address
-            bound = claim_commitment(*where, proof.root, proof.words[0], bytes(32), SALT)
-            self.send(trainer, Call.of(jobs, "commit", job_id, bound))
-            self.skip(PERIOD)
-            claim = (proof.root, proof.words[0], proof.words[1], "")
-            self.send(trainer, Call.of(jobs, "reveal", job_id, claim, bytes(32), SALT))
-        self.skip(phase)
-        self.send(self.account(), Call.of(jobs, "finalize", job_id))
+    def accept(self, bundle: Bundle, *numbers: int) -> None:
+        """Let one trainer claim the run in these jobs, and nobody dispute it."""
+        proof = written(bundle)
+        self.accept_root(proof.root, proof.words[0], proof.words[1], numbers)
+
+    def accept_root(self, root: bytes, last: bytes, path: Sequence[bytes], numbers: Sequence[int]) -> None:
+        """Let one trainer claim a root in these jobs, and nobody dispute it."""
+        jobs, trainer = self.client.contracts.jobs, self.account()
+        for job in numbers:
+            self.send(trainer, Call.of(jobs, "join", job, value=2 * self.stake))
+            where = self.client.deployment.chain_id, str(jobs.address), job, trainer.address
+            bound = claim_commitment(*where, root, last, bytes(32), SALT)
+            self.send(trainer, Call.of(jobs, "commit", job, bound))
+        self.skip(PERIOD)
+        for job in numbers:
+            claim = (root, last, list(path), "")
+            self.send(trainer, Call.of(jobs, "reveal", job, claim, bytes(32), SALT))
+        self.pass_over(*numbers)
+
+    def pass_over(self, *numbers: int) -> None:
+        """Let jobs end."""
+        self.skip(3 * PERIOD)
+        for job in numbers:
+            self.send(self.account(), Call.of(self.client.contracts.jobs, "finalize", job))
+
+    def check_money(self) -> None:
+        """Check that the contract has exactly what it owes: credits, pledges, and charges of open challenges."""
+        owed = sum(map(self.credit, self.accounts))
+        for account in self.accounts:
+            kept = self.pledges.pledge(account)
+            owed += kept.amount + CHARGE * (kept.opened - kept.decided)
+        assert self.web3.eth.get_balance(self.pledges.contract.address) == owed
 
     def credit(self, address: str) -> int:
         return int(self.pledges.contract.functions.credit(address).call())

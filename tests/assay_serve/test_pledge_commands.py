@@ -9,12 +9,13 @@ import pytest
 from eth_account import Account
 
 from assay_serve.answer import Answer
-from assay_serve.backed import Backing
+from assay_serve.backed import Backed, Backing
 from assay_serve.cli import Key, Pledged
 from assay_serve.engine import Capacity, Engine
 from assay_serve.model import Model
 from assay_serve.pledges import Pledges
-from assay_serve.receipt import Signed
+from assay_serve.receipt import Receipt, Signed
+from assay_serve.replay import Replayer, Verdict
 from assay_serve.store import Receipts
 from referee_py.errors import InvalidEncoding, InvalidInput
 from trainer_node.chain import ChainClient, Deployment, TransactionManager, connect
@@ -106,7 +107,7 @@ def test_the_commands_pledge_challenge_and_decide(
 
     code, _, said = assay("pledge", "decide", wrong_file, "--model", folder, *user)
     assert (code != 0, "is in the phase training" in said) == (True, True)
-    ground.accept(1, run_of(model, signed))
+    ground.accept(run_of(model, signed), 1)
     code, _, said = assay("pledge", "decide", right_file, "--model", folder, *user)
     assert (code != 0, "of another receipt" in said) == (True, True)
     code, told, _ = assay("pledge", "decide", wrong_file, "--model", folder, *user)
@@ -144,6 +145,27 @@ def test_a_receipt_is_behind_its_own_tokens_and_answer(model: Model) -> None:
     ):
         with pytest.raises(InvalidEncoding):
             Signed.from_bytes(changed(name, value))
+
+
+def test_a_pledge_behind_another_run_is_found(model: Model) -> None:
+    """The attack: the program that is signed for the chain has other weights, or another prompt: no root of it is that
+    of this answer, and no challenge could be won."""
+    nobody = tiny.ACCOUNT.address
+    signed = answered(model, Backing(1, nobody, nobody, 9), 1_700_000_000)
+    other = answered(model, Backing(1, nobody, nobody, 9), 1_700_000_000, "another prompt")
+    replayer = Replayer(model)
+    assert replayer.check(signed, [1]).verdict is Verdict.MATCH
+    for name in ("program", "file"):
+
+        def back(receipt: Receipt, name: str = name) -> Backed:
+            assert signed.backed is not None
+            assert other.backed is not None
+            changed = {"answer": receipt.id, name: getattr(other.backed, name)}
+            return signed.backed.model_copy(update=changed)
+
+        told = Signed.by(tiny.ACCOUNT, signed.receipt.model_dump(), signed.lists, back)
+        found = replayer.check(Signed.from_bytes(told.to_bytes()), [1])
+        assert (found.verdict, "behind another run" in found.reason) == (Verdict.DIFFERS, True)
 
 
 def test_a_server_keeps_what_it_may_have_to_answer_for(model: Model, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from assay_serve.backed import Backing
 from assay_serve.model import Model
 from assay_serve.pledges import NOTHING_WRITTEN, Conditions, hash_of, written
 from assay_serve.receipt import Signed
-from referee_py.jobs import commitment
+from referee_py.commit import Tag, Tree
 from trainer_node.chain import Call, ChainClient, Deployment, TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.errors import Reverted
@@ -23,6 +23,7 @@ from trainer_node.storage.database import Database
 from ..conftest import Anvil
 from . import tiny
 from .pledged import (
+    BURNED,
     CHARGE,
     ETHER,
     FORFEIT,
@@ -39,7 +40,6 @@ from .pledged import (
 
 PARAMETERS = Parameters(min_bond=ETHER, leave_delay=60, stake_gas=10**7, min_period=10, commit_age=1)
 UPHELD, WRONG, REPEATED = 0, 1, 2
-BURNED = "0x000000000000000000000000000000000000dEaD"
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +94,7 @@ def case(ground: Ground, model: Model) -> Iterator[Case]:
     right = answered(model, backing, ground.now)
     wrong = lying(model, backing, right, one_wrong(right))
     yield Case(ground, owner, terms, backing, right, wrong, run_of(model, right))
-    # INVARIANT: whatever happened, the contract has what it owes.
-    contract, kept = ground.pledges.contract, ground.pledges.pledge(owner.address)
-    owed = kept.amount + CHARGE * (kept.opened - kept.decided)
-    assert ground.web3.eth.get_balance(contract.address) >= owed
+    ground.check_money()  # whatever happened
 
 
 def refused(error: str, ground: Ground, who: TransactionManager, call: Call) -> None:
@@ -110,7 +107,7 @@ def test_a_wrong_receipt_costs_the_forfeit_once_and_half_of_it_is_burned(case: C
     """A server that keeps silent loses: somebody claims the right run, and nobody disputes it."""
     burned = case.ground.credit(BURNED)
     client, job = case.opened(case.wrong, least=2 * FORFEIT)
-    case.ground.accept(job, case.bundle)
+    case.ground.accept(case.bundle, job)
     assert case.decided(case.wrong) == (WRONG, FORFEIT)
     assert case.pledged == FORFEIT
     assert case.ground.credit(client.address) == CHARGE + FORFEIT // 2
@@ -124,7 +121,7 @@ def test_a_wrong_receipt_costs_the_forfeit_once_and_half_of_it_is_burned(case: C
 def test_a_right_receipt_costs_its_challenger_the_charge(case: Case) -> None:
     burned = case.ground.credit(BURNED)
     client, job = case.opened(case.right)
-    case.ground.accept(job, case.bundle)
+    case.ground.accept(case.bundle, job)
     assert case.decided(case.right) == (UPHELD, 0)
     assert case.pledged == 2 * FORFEIT
     assert case.ground.credit(client.address) == 0
@@ -135,7 +132,7 @@ def test_a_right_receipt_costs_its_challenger_the_charge(case: Case) -> None:
 def test_a_challenger_that_claims_nothing_loses_its_charge(case: Case) -> None:
     """NOTE: also of a wrong receipt: who challenges can claim."""
     client, job = case.opened(case.wrong)
-    case.ground.accept(job, None)
+    case.ground.pass_over(job)
     assert case.decided(case.wrong, empty=True) == (UPHELD, 0)
     assert (case.pledged, case.ground.credit(client.address)) == (2 * FORFEIT, 0)
     assert not case.ground.pledges.is_wrong(case.wrong.backed.digest)  # type: ignore[union-attr]
@@ -154,7 +151,7 @@ def test_two_challenges_at_once_are_paid_in_the_order_of_their_opening(case: Cas
     refused("CoveredBy", case.ground, last, call)
     call = case.ground.pledges.challenge(case.terms, third, case.bundle, "", 0, SALT)
     case.ground.send(last, call)
-    case.ground.accept(later, case.bundle)
+    case.ground.accept(case.bundle, later)
     proof = written(case.bundle).words
     refused("OtherReceipt", case.ground, second, case.ground.pledges.decide(case.terms, other, proof))
     refused("JobRuns", case.ground, second, case.ground.pledges.decide(case.terms, case.wrong, proof))
@@ -168,7 +165,7 @@ def test_two_challenges_at_once_are_paid_in_the_order_of_their_opening(case: Cas
 def test_each_of_several_open_challenges_is_decided(case: Case, model: Model) -> None:
     other = lying(model, case.backing, case.right, one_wrong(case.right, 7))
     opened = [case.opened(one) for one in (case.wrong, case.right, other, case.wrong)]
-    accept_all(case, [job for _, job in opened])
+    case.ground.accept(case.bundle, *(job for _, job in opened))
     assert case.decided(case.wrong) == (WRONG, FORFEIT)
     assert case.decided(case.right) == (UPHELD, 0)
     assert case.decided(other) == (WRONG, FORFEIT)
@@ -176,24 +173,6 @@ def test_each_of_several_open_challenges_is_decided(case: Case, model: Model) ->
     owed = [case.ground.credit(client.address) for client, _ in opened]
     assert owed == [CHARGE + FORFEIT // 2, 0, CHARGE + FORFEIT // 2, CHARGE]
     assert case.pledged == 0
-
-
-def accept_all(case: Case, jobs: list[int]) -> None:
-    """Let one trainer claim the right run in each of these jobs, side by side."""
-    ground, proof = case.ground, written(case.bundle)
-    contract, trainer = ground.client.contracts.jobs, ground.account()
-    where = ground.client.deployment.chain_id, str(contract.address)
-    for job in jobs:
-        ground.send(trainer, Call.of(contract, "join", job, value=2 * ground.stake))
-        bound = commitment(*where, job, trainer.address, proof.root, proof.words[0], bytes(32), SALT)
-        ground.send(trainer, Call.of(contract, "commit", job, bound))
-    ground.skip(PERIOD)
-    for job in jobs:
-        claim = (proof.root, proof.words[0], proof.words[1], "")
-        ground.send(trainer, Call.of(contract, "reveal", job, claim, bytes(32), SALT))
-    ground.skip(3 * PERIOD)
-    for job in jobs:
-        ground.send(trainer, Call.of(contract, "finalize", job))
 
 
 def test_what_no_pledge_is_behind_cannot_be_challenged(case: Case, model: Model) -> None:
@@ -286,7 +265,7 @@ def test_a_proof_of_another_place_decides_nothing(case: Case) -> None:
     """The attack: whoever decides shows another record, checkpoint or slot than the accepted run's."""
     ground, pledges = case.ground, case.ground.pledges
     _, job = case.opened(case.right)
-    ground.accept(job, case.bundle)
+    ground.accept(case.bundle, job)
     who = ground.account()
     last, last_path, node, output, slot_path, record, path = written(case.bundle).words
     false = (record[0], record[1], [bytes(32), *record[2][1:]], record[3])
@@ -307,6 +286,36 @@ def test_a_proof_of_another_place_decides_nothing(case: Case) -> None:
     refused("NothingOpen", ground, who, pledges.decide(case.terms, case.right, written(case.bundle).words))
 
 
+def test_a_root_of_no_run_holds_nothing_up(case: Case) -> None:
+    """The attack: an ally challenges first, and claims a hash of nonsense, which nobody disputes and nobody can open.
+    All challenges behind it would wait for ever."""
+    ground, pledges, who = case.ground, case.ground.pledges, case.ground.account()
+    _, job = case.opened(case.right)
+    _, later = case.opened(case.wrong)
+    steps = case.bundle.terms.steps
+    nonsense = Tree(Tag.RUN_TREE, [bytes([k]) * 32 for k in range(steps)])
+    refused("JobRuns", ground, who, pledges.close(case.terms, case.right))
+    ground.accept_root(nonsense.root, nonsense.leaves[-1], nonsense.path(steps - 1), [job])
+    refused("PathMismatch", ground, who, pledges.decide(case.terms, case.right, written(case.bundle).words))
+    ground.send(who, pledges.close(case.terms, case.right))
+    refused("StillOpen", ground, who, pledges.close(case.terms, case.right))
+    ground.skip(PERIOD)
+    ground.send(who, pledges.close(case.terms, case.right))
+    assert case.pledged == 2 * FORFEIT
+    ground.pass_over(later)
+    refused("NothingAccepted", ground, who, pledges.close(case.terms, case.wrong))
+    assert case.decided(case.wrong, empty=True) == (UPHELD, 0)
+
+
+def test_whoever_can_show_the_run_decides_until_the_challenge_is_closed(case: Case) -> None:
+    ground, pledges, who = case.ground, case.ground.pledges, case.ground.account()
+    _, job = case.opened(case.wrong)
+    ground.accept(case.bundle, job)
+    ground.send(who, pledges.close(case.terms, case.wrong))
+    ground.skip(PERIOD - 10)
+    assert case.decided(case.wrong) == (WRONG, FORFEIT)
+
+
 def test_python_and_the_contract_hash_alike(case: Case) -> None:
     pledges, backed = case.ground.pledges, case.right.backed
     assert backed is not None
@@ -319,7 +328,7 @@ def test_python_and_the_contract_hash_alike(case: Case) -> None:
 def test_the_gas_of_each_call(case: Case) -> None:
     """NOTE: bounds, so that a call that becomes dearer is noticed; the figures are in docs/economics.md."""
     _, job = case.opened(case.wrong)
-    case.ground.accept(job, case.bundle)
+    case.ground.accept(case.bundle, job)
     case.decided(case.wrong)
     ground, gas, pledges = case.ground, case.ground.gas, case.ground.pledges
     gas["claimed"] = gas.pop("commit")  # NOTE: that of Jobs has the same name

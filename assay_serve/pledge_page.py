@@ -1,0 +1,54 @@
+"""A pledge as commands show it, and what it lacks for a receipt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainer_node.cli.common import moment, show_ether, show_rows
+
+if TYPE_CHECKING:
+    from .pledges import Conditions, Pledge, Pledges
+    from .receipt import Signed
+
+
+def lacks(pledges: Pledges, signed: Signed, conditions: Conditions, kept: Pledge, now: int) -> list[str]:
+    """Return why a receipt could not be challenged until its last second, and be paid for."""
+    assert signed.backed is not None
+    backed, found = signed.backed, []
+    if conditions.signer != signed.receipt.server:
+        found.append(
+            f"the pledge is behind the receipts of {conditions.signer}, this is {signed.receipt.server}'s"
+        )
+    if backed.until < now:
+        found.append(f"it could be challenged until {moment(backed.until)}")
+    elif backed.until > now + conditions.notice or 0 < kept.leaves_at <= backed.until:
+        found.append("the pledge may leave before the receipt's last second")
+    if pledges.is_wrong(backed.digest):
+        found.append("it was shown wrong already, and is paid for once")
+    if kept.left(conditions) < conditions.forfeit:
+        found.append(f"{show_ether(kept.left(conditions))} are free, less than a forfeit")
+    if (why := pledges.refuses(conditions)) is not None:
+        found.append(f"no challenge could post its job: {why}")
+    return found
+
+
+def show_pledge(conditions: Conditions, kept: Pledge) -> None:
+    """Print a pledge and its conditions."""
+    rules = conditions.rules
+    show_rows(
+        "pledge",
+        {
+            "signer": conditions.signer,
+            "pledged": show_ether(kept.amount),
+            "free": show_ether(kept.left(conditions)),
+            "forfeit": show_ether(conditions.forfeit),
+            "charge": show_ether(conditions.charge),
+            "notice": f"{conditions.notice} s"
+            + (f", leaves {moment(kept.leaves_at)}" if kept.leaves_at else ""),
+            "challenges": f"{kept.opened}, {kept.opened - kept.decided} open",
+            "job": f"{conditions.slots} slots, stake {show_ether(conditions.stake)}",
+            "periods": f"train {conditions.train_period}, reveal {conditions.reveal_period}, "
+            f"challenge {conditions.challenge_period}, clock {rules.clock}, verdict {rules.verdict_period}, "
+            f"appeal {rules.appeal_period} s",
+        },
+    )
