@@ -25,6 +25,8 @@ def lacks(pledges: Pledges, signed: Signed, conditions: Conditions, kept: Pledge
         found.append("the pledge may leave before the receipt's last second")
     if pledges.is_wrong(backed.digest):
         found.append("it was shown wrong already, and is paid for once")
+    if 2 * conditions.charge > conditions.forfeit:
+        found.append("a challenge costs more than it brings")
     if kept.left(conditions) < conditions.forfeit:
         found.append(f"{show_ether(kept.left(conditions))} are free, less than a forfeit")
     if (why := pledges.refuses(conditions)) is not None:
