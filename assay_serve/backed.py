@@ -1,4 +1,4 @@
-"""The part of a receipt that is signed for the contract Pledges (docs/protocol.md, section 11): the run, what it writes.
+"""The part of a receipt that is signed for the contract Pledges (docs/protocol.md, section 11): the run, its result.
 
 It is EIP-712 typed data of its own: a receipt has it beside the rest, so that the chain reads six words of a receipt.
 """

@@ -190,7 +190,7 @@ def challenge(
 ) -> None:
     """Challenge a receipt that is found wrong here: posts the job of its run.
 
-    Then claim the right run in that job: assay trainer. Serve its artifacts at --public-uri.
+    Then claim the right run in that job, with `assay trainer run`. Serve its artifacts at --public-uri.
     """
     from trainer_node.errors import Reverted
 
