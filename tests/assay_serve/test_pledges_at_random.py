@@ -157,5 +157,5 @@ def test_contract_and_model_agree_on_every_move(ground: Ground, model: Model, se
         play.check()
     assert ground.credit(BURNED) - burned == play.model.credits[BURNED]
     print(seed, dict(play.done))
-    assert play.done["challenge"] > 1
-    assert play.done["decide"] + play.done["close"] > 1
+    assert play.done["challenge"]
+    assert play.done["decide"] + play.done["close"]
