@@ -286,6 +286,18 @@ def test_a_proof_of_another_place_decides_nothing(case: Case) -> None:
     refused("NothingOpen", ground, who, pledges.decide(case.terms, case.right, written(case.bundle).words))
 
 
+def test_a_run_of_several_checkpoints_is_decided_by_the_last(case: Case, model: Model) -> None:
+    long = answered(model, case.backing, case.ground.now, count=70)
+    case.bundle = run_of(model, long)
+    assert case.bundle.terms.strides == (8, 1)
+    told = lying(model, case.backing, long, one_wrong(long, 70))
+    for signed, expected in ((told, (WRONG, FORFEIT)), (long, (UPHELD, 0))):
+        _, job = case.opened(signed)
+        case.ground.accept(case.bundle, job)
+        assert len(written(case.bundle).words[1]) == 4
+        assert case.decided(signed) == expected
+
+
 def test_a_root_of_no_run_holds_nothing_up(case: Case) -> None:
     """The attack: an ally challenges first, and claims a hash of nonsense, which nobody disputes and nobody can open.
     All challenges behind it would wait for ever."""
