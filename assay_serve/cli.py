@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from eth_utils.address import is_checksum_address
 
 from referee_py.errors import InvalidInput
 from trainer_node.cli.common import out
@@ -69,6 +68,8 @@ class Pledged:
 
     def backing(self, key: Key) -> Backing | None:
         """Return what is behind the receipts, or None. Raises InvalidInput where a part of it lacks."""
+        from eth_utils.address import is_checksum_address
+
         from .backed import Backing
 
         if self.pledge is None:

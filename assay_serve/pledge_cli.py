@@ -196,6 +196,10 @@ def challenge(
 
     from .pledges import commitment, new_salt
 
+    if settings.public_uri is None and not settings.port:
+        raise InvalidInput(
+            "others must know where the run's artifacts are; set --public-uri, or --port for a local one"
+        )
     signed = _backed(receipt)
     bundle = _wrong_run(model, signed)
     client = reader(settings)

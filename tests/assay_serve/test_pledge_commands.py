@@ -96,7 +96,9 @@ def test_the_commands_pledge_challenge_and_decide(
     code, told, _ = assay("pledge", "check", wrong_file, *chain)
     assert (code, "lacks" in told, "4 ether" in told) == (0, False, True)
 
-    code, _, said = assay("pledge", "challenge", right_file, "--model", folder, *user)
+    code, _, said = assay("pledge", "challenge", right_file, "--model", folder, "--port", 0, *user)
+    assert (code != 0, "set --public-uri" in said) == (True, True)
+    code, _, said = assay("pledge", "challenge", right_file, "--model", folder, "--port", 8750, *user)
     assert (code != 0, "its tokens are those of the model" in said) == (True, True)
     code, told, said = assay("pledge", "challenge", wrong_file, "--model", folder, "--port", 8750, *user)
     assert (code, "challenge 0, job 1" in told) == (0, True), said
