@@ -60,6 +60,17 @@ Folder = Annotated[Path, typer.Option("--model", help="Folder of the model.")]
 File = Annotated[Path, typer.Argument(help="Receipt with a pledge behind it.")]
 
 
+def _local(settings: Settings) -> None:
+    """Refuse a chain whose ether matters. SAFETY: what an attack has found is open (docs/security.md, section 7)."""
+    from trainer_node.settings.settings import LOCAL_CHAINS
+
+    if settings.chain_id not in LOCAL_CHAINS:
+        raise InvalidInput(
+            f"pledges are for local chains as yet, and {settings.chain_id} is none: "
+            "docs/security.md, section 7, says what is open"
+        )
+
+
 @app.command()
 @with_settings(ACCOUNT)
 def deploy(
@@ -71,6 +82,7 @@ def deploy(
 
     from .pledges import creation
 
+    _local(settings)
     client = reader(settings)
     with sender(settings) as transactions:
         receipt = transactions.send(creation(client, Build.PORTABLE if portable else Build.STANDARD))
@@ -96,6 +108,7 @@ def make(
 
     from .pledges import Conditions, Pledges
 
+    _local(settings)
     client = reader(settings)
     pledges, snapshot, usual = (
         Pledges(client, contract),

@@ -32,6 +32,7 @@ from .test_pledges import PARAMETERS
 from .test_receipt import changed_payload
 
 PASSWORD = "pledge"
+MADE = ("--signer", "0x" + "22" * 20, "--forfeit", 1, "--charge", 0, "--notice", 9)
 PERIODS = ("train", "reveal", "challenge", "clock", "verdict", "appeal")
 
 
@@ -205,3 +206,11 @@ def test_a_pledge_is_given_whole_or_not_at_all(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidInput):
             lacking.backing(own)
+
+
+@pytest.mark.parametrize("command", [("deploy",), ("make", "0x" + "11" * 20, "1", *map(str, MADE))])
+def test_a_chain_whose_ether_matters_is_refused(assay: Assay, command: tuple[str, ...]) -> None:
+    """What an attack has found is open: docs/security.md, section 7."""
+    code, _, errors = assay("pledge", *command, "--chain-id", "11155111", "--rpc-url", "http://127.0.0.1:9")
+    assert code == 2
+    assert "local chains" in errors
