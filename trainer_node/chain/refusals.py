@@ -195,3 +195,10 @@ def result_of(answer: RPCResponse) -> Any:
 
 def _names(params: Any, tags: tuple[str, ...]) -> bool:
     return any(part in tags for part in params if isinstance(part, str))
+
+
+def for_now(refusal: str) -> bool:
+    """Return whether a refusal holds only until earlier transactions of the account are mined: a pool has places for
+    some of each (reth for 16), and an endpoint of several machines may get the next one first."""
+    words = "txpool", "transaction pool", "account limit", "nonce too high", "nonce gap", "gapped"
+    return any(word in refusal.lower() for word in words)

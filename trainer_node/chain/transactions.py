@@ -11,7 +11,6 @@ the same bytes: no action is done twice, and no nonce is skipped.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +25,6 @@ from referee_py.errors import AssayError
 
 from ..errors import (
     ChainError,
-    DiskFailed,
     FeeTooHigh,
     InsufficientFunds,
     Reverted,
@@ -43,11 +41,12 @@ from ..storage.tables import Attempt, Transaction
 from .account import AccountReader
 from .empty_transactions import EmptyTransactions
 from .endpoints import endpoints_of
-from .fees import FeeRule, Offered, short_of
+from .fees import FeeRule, Offered
 from .late_receipts import LateReceipts
 from .majority import low
+from .means import Means
 from .outbox import Call, Outbox, Receipt
-from .refusals import has_it_already
+from .refusals import for_now, has_it_already
 from .rpc import Decoder, guarded
 
 _STOP_GRACE_S = 5.0
@@ -90,12 +89,13 @@ class TransactionManager:
         self._replace_after_s = replace_after_s
         self._metrics = metrics or Metrics()
         self._outbox = Outbox(account, database, chain_id, self._metrics)
+        self.means = Means(self._outbox, self._reader, self._fees)
         self._clock = clock
         self._sleep = sleep
         self._stop = stop or threading.Event()
         self._lock = threading.RLock()
-        # By transaction id: time of its newest attempt, or of its first sending by this process.
         self._sent_at: dict[int, float] = {}
+        """By transaction id: time of its newest attempt, or of its first sending by this process."""
         self._used = -1
         """Highest nonce of a transaction of ours that was lost."""
         self._receipts = LateReceipts(self._reader, clock)
@@ -129,7 +129,7 @@ class TransactionManager:
             open_one = self._outbox.same(call)
             if open_one is not None:
                 return open_one.id
-            gas, free, offered = self._priced(call)
+            gas, free, offered = self.means.priced(call)
             call = replace(call, value=max(call.enough, min(call.value, free - gas * offered.max_fee)))
             least = 0
             for _ in range(_NONCE_TRIES):
@@ -154,7 +154,7 @@ class TransactionManager:
                     return receipt
                 for other in self._outbox.open_rows():
                     if other.nonce <= row.nonce and other.id != row.id:
-                        self._advance_quietly(other)
+                        self._outcome(other)
             except RpcUnavailable as error:
                 if self._clock() >= deadline:
                     raise
@@ -189,20 +189,10 @@ class TransactionManager:
                 return ended
             self._sleep(self._poll_s)
 
-    def _outcome(self, row: Transaction) -> Receipt | AssayError | None:
-        """Look at a transaction once. Return how it has ended; None while it is open."""
-        try:
-            return self._advance(row)
-        except (TransactionFailed, TransactionLost) as error:
-            return error
-        except FeeTooHigh as error:
-            _log.warning("transaction.advance", action=row.action, reason=str(error))
-            return None
-
     def recover(self) -> list[int]:
         """After a start, confirm what was mined meanwhile, and send the rest again. Returns ids that are still open."""
         for row in self._outbox.open_rows():
-            self._advance_quietly(row)
+            self._outcome(row)
             _log.info(
                 "transaction.recovered",
                 action=row.action,
@@ -241,50 +231,6 @@ class TransactionManager:
         """Return how many transactions of the account the endpoints know, those that wait included."""
         return self._reader.nonce("pending")
 
-    def lacks_sent(self) -> bool:
-        """Return whether the account has sent what the outbox does not know: of a database that was lost or restored,
-        or of another program."""
-        ours = max([self._outbox.last_mined(), *(row.nonce for row in self._outbox.open_rows())])
-        return self._count() > max(ours + 1, self._outbox.known)
-
-    def know_sent(self) -> None:
-        """Note that all is known that the account has sent until now, also by other programs."""
-        with contextlib.suppress(RpcUnavailable, RpcCorrupt, DiskFailed):
-            self._outbox.known = self._count()
-
-    def _count(self) -> int:
-        counts = self._reader.nonces("latest")
-        return counts[-2 if len(counts) > 2 else -1]  # NOTE: of three, one alone is not believed
-
-    def free(self, balance: int | None = None) -> int:
-        """Return the wei of the account (or of a balance) that no open transaction may take. Raises RpcUnavailable and
-        RpcCorrupt."""
-        have = self.balance() if balance is None else balance
-        return have - self._taken(lambda row: row.attempts[-1].max_fee)
-
-    def _taken(self, price: Callable[[Transaction], int]) -> int:
-        """Return the wei that open transactions take: their values, and their gas at a ``price`` of a unit."""
-        nonce = self._reader.nonce("latest")
-        rows = [row for row in self._outbox.open_rows() if row.nonce >= nonce]
-        return sum(row.value + row.gas_limit * price(row) for row in rows)
-
-    # ------------------------------------------------------------------ pricing
-
-    def _priced(self, call: Call) -> tuple[int, int, Offered]:
-        """Simulate a call. Returns its gas, the wei that it may take, and what to offer for the gas."""
-        have, gas, base = self._reader.quote(call)
-        free = self.free(have)
-        offered = self._fees.first(base, gas, free - call.enough)
-        if offered is None:
-            # NOTE: open transactions may cost less than they offer. SAFETY: but their values are as good as spent, also
-            # where an endpoint simulates without them: one that is not covered holds up all that come after it.
-            free = have - self._taken(lambda _: base)
-            offered = self._fees.first(base, gas, free - call.enough)
-        if offered is None:
-            needs = gas * self._fees.enough(base)
-            raise InsufficientFunds(short_of(call.action, self.address, have, call.enough, needs))
-        return gas, free, offered
-
     def _next_nonce(self, least: int) -> int:
         """Return the nonce to send with: that which most endpoints would take next, ``least`` or higher.
 
@@ -316,10 +262,8 @@ class TransactionManager:
             # NOTE: nobody knows whether it arrived. It stays open, and `wait` sends it again.
             _log.warning("transaction.unsent", action=row.action, nonce=row.nonce, reason=str(error))
             return True
-        if _for_now(refusal) and any(one.nonce < row.nonce for one in self._outbox.open_rows()):
-            # NOTE: it waits for those before it, and is sent again then.
-            _log.info("transaction.waits", action=row.action, nonce=row.nonce, refusal=refusal)
-            return True
+        if for_now(refusal) and any(one.nonce < row.nonce for one in self._outbox.open_rows()):
+            return True  # NOTE: it waits for those before it, and is sent again then
         self._outbox.finish(row, "refused")
         if "nonce" in refusal.lower():
             return False
@@ -355,11 +299,13 @@ class TransactionManager:
 
     # ------------------------------------------------------------------ confirming
 
-    def _advance_quietly(self, row: Transaction) -> None:
+    def _outcome(self, row: Transaction) -> Receipt | AssayError | None:
+        """Look at a transaction once. Return how it has ended; None while it is open."""
         try:
-            self._advance(row)
+            return self._advance(row)
         except (TransactionFailed, TransactionLost, FeeTooHigh) as error:
             _log.warning("transaction.advance", action=row.action, reason=str(error))
+            return None if isinstance(error, FeeTooHigh) else error
 
     def _advance(self, row: Transaction) -> Receipt | None:
         """Look at a transaction once: confirm, replace or rebroadcast it. Returns None while it is open."""
@@ -441,13 +387,6 @@ class TransactionManager:
         self._metrics.add("replacements", row.action)
         told = {"action": row.action, "nonce": row.nonce, "max_fee": raised.max_fee}
         _log.info("transaction.replaced", **told, refusal=refusal)
-
-
-def _for_now(refusal: str) -> bool:
-    """Return whether a refusal holds only until earlier transactions of the account are mined: a pool has places for
-    some of each (reth for 16), and an endpoint of several machines may get the next one first."""
-    words = "txpool", "transaction pool", "account limit", "nonce too high", "nonce gap", "gapped"
-    return any(word in refusal.lower() for word in words)
 
 
 def _call_of(row: Transaction) -> Call:

@@ -236,7 +236,7 @@ class Scheduler:
         self.complete = False
         """True if all our jobs were read and attended to in the last round, and none is unknown."""
         self._clock, self._ask_at = clock, float("-inf")
-        """When others are asked again whether they confirm what a round shows."""
+        """Instant from which others are asked again whether they confirm what a round shows."""
 
     @property
     def at_work(self) -> bool:

@@ -214,7 +214,7 @@ class Sender:
         """Wait until all that was sent is mined, a minute of a round at most, and log the outcomes. If it ``waits`` for
         nothing, only those that have ended are noted. What has not ended is kept for the next time.
 
-        SAFETY: whoever decides anew must know the block of what was mined meanwhile: an endpoint may be behind it.
+        SAFETY: whoever decides again must know the block of what was mined meanwhile: an endpoint may be behind it.
         """
         if not self._sent:
             return

@@ -40,8 +40,8 @@ class Loop:
         self._scheduler = Scheduler(
             *(queue, node.problems, role.works_at, node.metrics),
             joins=role.joins,
-            lost=lambda: key is not None and key.lacks_sent(),
-            known=lambda: key.know_sent() if key is not None else None,
+            lost=lambda: key is not None and key.means.lacks_sent(),
+            known=lambda: key.means.know_sent() if key is not None else None,
         )
         self._sender = Sender(key, node.reserve, node.gas) if key else None
         self._turns = JobTurns(node, role, self._sender, lambda: self._scheduler.unread)

@@ -152,7 +152,7 @@ class Daemon:
 
     def spare(self, job: int = 0) -> int:
         """Return the wei of our account that no job other than this one may need; without a key we have none."""
-        free = self.transactions.free() if self.transactions else 0
+        free = self.transactions.means.free() if self.transactions else 0
         return free - self.reserve.for_others(job)
 
 

@@ -235,7 +235,7 @@ class Verifier(Role):
         settings, bonds = self._node.settings, self._bonds.held(but=hearing.id)
         assert self._node.transactions is not None
         # NOTE: what is reserved is for these bonds, which count one by one.
-        free = self._node.transactions.free()
+        free = self._node.transactions.means.free()
         return Signed(bonds, free, settings.fees.max_fee, Means.of(settings))
 
     def _refuse(self, hearing: HearingInfo, reason: str, *, judged: bool) -> None:

@@ -105,9 +105,9 @@ def test_transactions_of_others_with_our_key_are_known_once_all_jobs_were_read(
     by_hand = tmp_path / "by hand"
     by_hand.mkdir()
     Bench(anvil.url, anvil.keys[0], by_hand).manager().send(bench.pay())
-    assert manager.lacks_sent()
-    manager.know_sent()
-    assert not bench.manager().lacks_sent()
+    assert manager.means.lacks_sent()
+    manager.means.know_sent()
+    assert not bench.manager().means.lacks_sent()
 
 
 def test_what_open_transactions_pay_is_not_spent_twice(

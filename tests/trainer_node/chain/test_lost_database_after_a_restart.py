@@ -29,11 +29,11 @@ def test_a_restart_does_not_make_unread_jobs_known(anvil: Anvil, before: Bench, 
     (tmp_path / "new").mkdir()
     bench, database = Bench(anvil.url, anvil.keys[0], tmp_path / "new"), Database(None)
     chain, first = Chain(10 * PER_ROUND), bench.manager()
-    node = Scheduler(JobQueue(database), Problems(), lost=first.lacks_sent)
+    node = Scheduler(JobQueue(database), Problems(), lost=first.means.lacks_sent)
     go(node, chain)
     assert node.unread
     first.send(bench.pay())  # an answer, say, or what the contracts owe
     again = bench.manager()
-    node = Scheduler(JobQueue(database), Problems(), lost=again.lacks_sent)
+    node = Scheduler(JobQueue(database), Problems(), lost=again.means.lacks_sent)
     go(node, chain)
     assert node.unread, "most jobs were never read, and ether is sent on"

@@ -37,7 +37,7 @@ def test_ether_for_a_stake_that_is_taken_back_is_kept_until_its_nonce_is_used(sl
     assert reserve.kept(JOB) == 2 * STAKE
     for _ in range(4):  # its life is over
         block()
-    kept, free, have = reserve.kept(JOB), manager.free(), manager.balance()
+    kept, free, have = reserve.kept(JOB), manager.means.free(), manager.balance()
     slow.rpc("evm_setBlockGasLimit", hex(30_000_000))
     block()
     assert slow.web3.eth.get_balance(OTHER) - before == STAKE, "it was mined"

@@ -152,13 +152,13 @@ def test_fee_above_cap(bench: Bench) -> None:
 def test_what_open_transactions_may_take_is_not_free(slow: Bench) -> None:
     manager = slow.manager(confirmations=1)
     have = manager.balance()
-    assert manager.free() == have
+    assert manager.means.free() == have
     transaction = manager.submit(slow.pay(10**18))
     row = manager._outbox.row(transaction)
-    assert manager.free() == have - 10**18 - row.gas_limit * row.attempts[0].max_fee
+    assert manager.means.free() == have - 10**18 - row.gas_limit * row.attempts[0].max_fee
     slow.mine()
     assert manager.open() == [transaction], "it waits for confirmations"
-    assert manager.free() == manager.balance() < have - 10**18, "and has been taken"
+    assert manager.means.free() == manager.balance() < have - 10**18, "and has been taken"
 
 
 def test_who_has_less_than_is_wanted_sends_what_there_is(slow: Bench) -> None:

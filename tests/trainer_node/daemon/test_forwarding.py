@@ -82,7 +82,7 @@ def test_the_chain_pays_it_and_reserves_stay(anvil: Any) -> None:
     forwarder = Forwarder(COLD, 10 * ETHER, 0, lambda base_fee: Market(base_fee, 0))
     before, had = web3.eth.get_balance(to_checksum_address(COLD)), manager.balance()
     for _ in range(2):
-        for due in forwarder.due(at(), manager.free() - reserve.for_others(), known=True):
+        for due in forwarder.due(at(), manager.means.free() - reserve.for_others(), known=True):
             assert isinstance(due.call, Call)
             sender.send(due)
     moved = web3.eth.get_balance(to_checksum_address(COLD)) - before

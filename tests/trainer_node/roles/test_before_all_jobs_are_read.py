@@ -46,7 +46,7 @@ def test_a_verifier_signs_for_no_more_trials_than_fit_beside_those_that_it_has_f
             match = court.add(uri)
             court.now_is(match, voters=(KEY.address,) if number != 100 else ())
     lost: Any = court.node.transactions
-    lost.lacks_sent = lambda: True
+    lost.means.lacks_sent = lambda: True
     court.node.database = Database(None)
     court.start(Verifier(court.node))
     with structlog.testing.capture_logs() as told:
@@ -61,7 +61,7 @@ def test_a_verifier_that_has_read_all_jobs_signs(court: Court) -> None:
     for number in range(2, 101):
         court.jobs.append(job(number, uri=uri))
     lost: Any = court.node.transactions
-    lost.lacks_sent = lambda: True
+    lost.means.lacks_sent = lambda: True
     court.start(Verifier(court.node))
     assert court.tick() == [], "36 jobs were not read"
     assert until(court.tick) == [101]

@@ -1,0 +1,60 @@
+"""Means of an account: what of its ether no open transaction may take, and whether all that it has sent is ours."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from ..errors import DiskFailed, InsufficientFunds, RpcCorrupt, RpcUnavailable
+from ..storage.tables import Transaction
+from .account import AccountReader
+from .fees import FeeRule, Offered, short_of
+from .outbox import Call, Outbox
+
+
+class Means:
+    """Of the account of ``outbox``, as ``reader`` shows it. Methods raise RpcUnavailable and RpcCorrupt."""
+
+    def __init__(self, outbox: Outbox, reader: AccountReader, fees: FeeRule) -> None:
+        self._outbox, self._reader, self._fees = outbox, reader, fees
+
+    def free(self, balance: int | None = None) -> int:
+        """Return the wei of the account (or of a balance) that no open transaction may take."""
+        have = self._reader.balance() if balance is None else balance
+        return have - self._taken(lambda row: row.attempts[-1].max_fee)
+
+    def priced(self, call: Call) -> tuple[int, int, Offered]:
+        """Simulate a call. Returns its gas, the wei that it may take, and what to offer for the gas."""
+        have, gas, base = self._reader.quote(call)
+        free = self.free(have)
+        offered = self._fees.first(base, gas, free - call.enough)
+        if offered is None:
+            # NOTE: open transactions may cost less than they offer. SAFETY: but their values are as good as spent, also
+            # where an endpoint simulates without them: one that is not covered holds up all that come after it.
+            free = have - self._taken(lambda _: base)
+            offered = self._fees.first(base, gas, free - call.enough)
+        if offered is None:
+            needs = gas * self._fees.enough(base)
+            raise InsufficientFunds(short_of(call.action, self._reader.address, have, call.enough, needs))
+        return gas, free, offered
+
+    def lacks_sent(self) -> bool:
+        """Return whether the account has sent what the outbox does not know: of a database that was lost or restored,
+        or of another program."""
+        ours = max([self._outbox.last_mined(), *(row.nonce for row in self._outbox.open_rows())])
+        return self._count() > max(ours + 1, self._outbox.known)
+
+    def know_sent(self) -> None:
+        """Note that all is known that the account has sent until now, also by other programs. It never raises."""
+        with contextlib.suppress(RpcUnavailable, RpcCorrupt, DiskFailed):
+            self._outbox.known = self._count()
+
+    def _count(self) -> int:
+        counts = self._reader.nonces("latest")
+        return counts[-2 if len(counts) > 2 else -1]  # NOTE: of three, one alone is not believed
+
+    def _taken(self, price: Callable[[Transaction], int]) -> int:
+        """Return the wei that open transactions take: their values, and their gas at a ``price`` of a unit."""
+        nonce = self._reader.nonce("latest")
+        rows = [row for row in self._outbox.open_rows() if row.nonce >= nonce]
+        return sum(row.value + row.gas_limit * price(row) for row in rows)
