@@ -6,8 +6,8 @@ import {Calls} from "./commit/Calls.sol";
 import {IDataAvailability} from "./interfaces/IDataAvailability.sol";
 import {INotary} from "./interfaces/INotary.sol";
 import {Claim, JobPhase, KeptGroup, KeptJob, Seat} from "./interfaces/JobTypes.sol";
-import {PostedJobs} from "./jobs/PostedJobs.sol";
 import {DataAvailabilityHook} from "./jobs/DataAvailabilityHook.sol";
+import {PostedJobs} from "./jobs/PostedJobs.sol";
 import {Refuting} from "./jobs/Refuting.sol";
 
 /// @title Jobs
