@@ -166,6 +166,7 @@ def show(
 @with_settings(CHAIN)
 def check(settings: Settings, receipt: File) -> None:
     """Ask the chain what is behind a receipt. Exit code 1: not enough for it to be challenged until its last second."""
+    _local(settings)
     signed = _backed(receipt)
     client = reader(settings)
     pledges, conditions, kept = _pledge_of(client, signed)
@@ -209,6 +210,7 @@ def challenge(
 
     from .pledges import commitment, new_salt
 
+    _local(settings)
     if settings.public_uri is None and not settings.port:
         raise InvalidInput(
             "others must know where the run's artifacts are; set --public-uri, or --port for a local one"

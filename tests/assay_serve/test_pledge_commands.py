@@ -208,7 +208,15 @@ def test_a_pledge_is_given_whole_or_not_at_all(tmp_path: Path) -> None:
             lacking.backing(own)
 
 
-@pytest.mark.parametrize("command", [("deploy",), ("make", "0x" + "11" * 20, "1", *map(str, MADE))])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("deploy",),
+        ("make", "0x" + "11" * 20, "1", *map(str, MADE)),
+        ("check", "receipt.json"),
+        ("challenge", "receipt.json", "--model", "."),
+    ],
+)
 def test_a_chain_whose_ether_matters_is_refused(assay: Assay, command: tuple[str, ...]) -> None:
     """What an attack has found is open: docs/security.md, section 7."""
     code, _, errors = assay("pledge", *command, "--chain-id", "11155111", "--rpc-url", "http://127.0.0.1:9")
