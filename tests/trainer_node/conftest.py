@@ -46,7 +46,7 @@ def liar(module_anvil: Anvil) -> Iterator[Liar]:
 def three(module_anvil: Anvil, liar: Liar) -> Iterator[Web3]:
     """A connection over three endpoints, of which the first one lies."""
     with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
-        yield connect([liar.url, first.url, second.url], 31337, timeout_s=2.0)
+        yield connect([liar.url, first.url, second.url], 31337)
 
 
 @pytest.fixture

@@ -103,14 +103,14 @@ def lies_at_places() -> Iterator[Any]:
         yield pytest.param(lies, 2, id=f"{words}-last", marks=slow)
 
 
-@pytest.mark.parametrize(("lies", "place"), lies_at_places())
+@pytest.mark.parametrize(("lies", "place"), list(lies_at_places()))
 def test_one_of_three_stops_no_act_and_doubles_none(
     module_anvil: Anvil, liar: Liar, lies: dict[str, object], place: int
 ) -> None:
     with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
         urls = [first.url, second.url]
         urls.insert(place, liar.url)
-        web3 = connect(urls, 31337, timeout_s=2.0)
+        web3 = connect(urls, 31337)
         liar.lies |= lies
         account = Account.from_key(module_anvil.keys[5])
         manager = TransactionManager(web3, account, Database(None), chain_id=31337, poll_s=0.02)
@@ -171,7 +171,7 @@ def manager_of(web3: Web3, key: str, database: Database | None = None, **setting
 def pair(module_anvil: Anvil, liar: Liar) -> Iterator[tuple[Web3, FaultProxy]]:
     """A connection to a liar and to another endpoint."""
     with FaultProxy(module_anvil.url) as other:
-        yield connect([liar.url, other.url], 31337, timeout_s=2.0), other
+        yield connect([liar.url, other.url], 31337), other
 
 
 @pytest.mark.parametrize("nonce", [hex(1000), hex(10**9), one_more])
