@@ -29,6 +29,10 @@ from .model import Model
 _log = structlog.get_logger(__name__)
 
 
+SHORT = 4
+"""A batch of short rows has so many times fewer places."""
+
+
 class Full(Exception):
     """The queue has no place."""
 
@@ -64,10 +68,17 @@ class Machine:
         for name, value in parameters.items():
             self.slots[name][row] = value
 
+    @property
+    def places(self) -> int:
+        return self.slots["tokens"].shape[1]
+
     def copy(self, row: int, other: Machine, to: int) -> None:
-        """Copy a row to one of another machine."""
+        """Copy a row to one of another machine, which may have fewer places if they hold all that the row has."""
         for name, slot in self.slots.items():
-            other.slots[name][to] = slot[row]
+            held, wanted = slot[row : row + 1], other.slots[name][to : to + 1]
+            both = tuple(slice(min(pair)) for pair in zip(held.shape, wanted.shape, strict=True))
+            wanted[...] = 0
+            wanted[both] = held[both]
 
 
 @dataclass(eq=False)
@@ -103,6 +114,7 @@ class Engine:
         self._clock = clock
         self._one = Machine(model.one)
         self._many = Machine(model.writing(self.capacity.rows)) if self.capacity.rows > 1 else self._one
+        self._short = self._short_of(self._many)
         self._reader = Machine(model.reading(self.capacity.chunk))
         self._queue: deque[tuple[Answer, float]] = deque()
         self._reading: _Row | None = None
@@ -110,6 +122,13 @@ class Engine:
         self._changed = threading.Condition()
         self._stopped = False
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
+
+    def _short_of(self, many: Machine) -> Machine:
+        """Return a machine of as many rows with fewer places: a step reads and writes keys and values of all places."""
+        places = self.model.places // SHORT
+        if many is self._one or places < 2:
+            return many
+        return Machine(self.model.writing(self.capacity.rows, places))
 
     def __enter__(self) -> Engine:
         self._thread.start()
@@ -237,7 +256,11 @@ class Engine:
 
     def _placed(self) -> Machine:
         """Bring all rows into one machine, and return it: that of one row where there is no other."""
-        machine = self._one if len(self._rows) == 1 else self._many
+        # NOTE: a step reads one place and writes the token of the next one, which stays behind the mask: a sum with no
+        # hidden term at all could be -0 where one with such a term is 0.
+        last = max(int(row.machine.slots["place"][row.row]) for row in self._rows) + 1
+        batch = self._short if last < self._short.places else self._many
+        machine = self._one if len(self._rows) == 1 else batch
         free = {*range(self.capacity.rows)} - {row.row for row in self._rows if row.machine is machine}
         for row in self._rows:
             if row.machine is not machine:

@@ -119,8 +119,9 @@ class Model:
         """The program of an answer: it writes a token of one row."""
         return self.writing(1)
 
-    def writing(self, rows: int) -> Built:
-        return self._sharing(steps.writing(self.module, rows, self.places, self.tokens))
+    def writing(self, rows: int, places: int | None = None) -> Built:
+        """Return the program that writes a token of each row, with all places or with fewer."""
+        return self._sharing(steps.writing(self.module, rows, places or self.places, self.tokens))
 
     def reading(self, chunk: int) -> Built:
         return self._sharing(steps.reading(self.module, chunk, self.places, self.tokens))

@@ -12,9 +12,10 @@ Slots of B rows with T places each, which both programs have:
     write   reads the token at `place`, of each row its own, and writes the next one where the prompt has none
     read    reads the next C places of one row, as far as the prompt goes, and writes keys and values only
 
-INVARIANT: a row's values do not depend on B, on the other rows, nor on which of both programs has read a place: each
-element is the same expression of the same elements. So the run of an answer is that of `write` with one row, one step
-for each place, and the others are faster ways to compute it (tests/assay_serve/test_steps.py).
+INVARIANT: a row's values do not depend on B, on the other rows, on T while a place is hidden, nor on which of both
+programs has read a place: each element is the same expression of the same elements. So the run of an answer is that of
+`write` with one row and all places, one step for each place, and the others are faster ways to compute it
+(tests/assay_serve/test_steps.py).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from referee_py.program import validate
 
 from ..assay_capture.inference.test_decode import LENGTH, MODELS, VOCABULARY, greedy
 
-Made = tuple[Any, Callable[[int], Machine], Callable[[int], Machine]]
+Made = tuple[Any, Callable[..., Machine], Callable[[int], Machine]]
 PROMPT = (3, 7, 9, 11, 2)
 WARM = {"temperature": 0.8, "top_k": 20, "top_p": 0.9, "seed": 5}
 
@@ -36,7 +36,7 @@ def made(request: pytest.FixtureRequest) -> Made:
     module: Any = MODELS[request.param]()
     return (
         module,
-        functools.cache(lambda rows: Machine(writing(module, rows, LENGTH, VOCABULARY))),
+        functools.cache(lambda rows, places=LENGTH: Machine(writing(module, rows, places, VOCABULARY))),
         functools.cache(lambda chunk: Machine(reading(module, chunk, LENGTH, VOCABULARY))),
     )
 
@@ -78,6 +78,28 @@ def test_a_row_is_the_same_alone_and_in_each_place_of_a_batch(made: Made) -> Non
             three.slots["key.0"][other] = np.float32(1e30)  # garbage of others, and infinities from it
         three.fill(place, PROMPT, WARM)
         assert answer(three, place) == alone
+
+
+@pytest.mark.parametrize("places", [len(PROMPT) + 1, LENGTH - 1])
+def test_a_row_of_fewer_places_is_that_of_all_while_one_is_hidden(made: Made, places: int) -> None:
+    """It goes to the larger machine and back, where another row has left its own keys and values."""
+    _, writes, _ = made
+    one, short, long = writes(1), writes(3, places), writes(3)
+    one.fill(0, PROMPT, WARM)
+    alone = answer(one)
+    for machine in (short, long):
+        for slot in machine.slots.values():
+            slot[...] = 1
+    one.fill(0, PROMPT, WARM)
+    before, at = one, 0
+    for place, wanted in enumerate(alone):
+        machine = short if place != 1 and place + 1 < places else long
+        if machine is not before:
+            before.copy(at, machine, 2)
+        machine.run()
+        before, at = machine, 2
+        machine.copy(2, one, 0)
+        assert row(one) == wanted
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 32])
