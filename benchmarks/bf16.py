@@ -25,6 +25,7 @@ from assay_capture.capture.recipes import synthetic
 from assay_capture.capture.seeded import data_order
 from referee_py.commit.tensor import Array
 from referee_py.execute import FastExecutor, Run
+from trainer_node.local.bundle import Bundle
 
 from .eager import loss_of
 from .report import Table
@@ -107,20 +108,33 @@ RECIPES: dict[str, Callable[[int], Recipe]] = {"gpt-10m": gpt, "vit": vit, "llam
 
 def measure() -> Table:
     """Return the losses after `STEPS` steps, and the root mean square distances of the curves."""
-    columns = ["model", "trained parameters", "first loss", "ours, bf16", "eager autocast", "eager f32"]
-    table = Table("bf16", [*columns, "ours to eager autocast", "eager autocast to eager f32", "same root"])
+    columns = [
+        "model",
+        "trained parameters",
+        "first loss",
+        "ours, bf16",
+        "ours, tc16",
+        "eager autocast",
+        "eager f32",
+    ]
+    apart = ["ours to eager f32", "tc16 to eager f32", "eager autocast to eager f32"]
+    table = Table("bf16", [*columns, "ours to eager autocast", *apart, "same root"])
     for name, make in RECIPES.items():
         recipe = replace(make(STEPS), autocast=torch.bfloat16)
         _seed(recipe)
-        ours, theirs, f32 = program_curve(recipe), eager_curve(recipe, True), eager_curve(recipe, False)
+        bundle = build(recipe)
+        ours, tc16 = (
+            program_curve(bundle, recipe.steps, sums) for sums in (SumMode.REPOPS_F32, SumMode.TC16)
+        )
+        theirs, f32 = eager_curve(recipe, True), eager_curve(recipe, False)
         size = sum(p.numel() for p in recipe.module.parameters() if p.requires_grad)
         table.add(
             name,
             f"{size / 1e6:.2f} M",
             f"{ours[0]:.4f}",
-            *(f"{np.mean(curve[-10:]):.4f}" for curve in (ours, theirs, f32)),
+            *(f"{np.mean(curve[-10:]):.4f}" for curve in (ours, tc16, theirs, f32)),
             f"{_apart(ours, theirs):.1e}",
-            f"{_apart(theirs, f32):.1e}",
+            *(f"{_apart(curve, f32):.1e}" for curve in (ours, tc16, theirs)),
             same_roots(name),
         )
     return table
@@ -138,21 +152,13 @@ def _apart(first: Sequence[float], second: Sequence[float]) -> float:
     return float(np.sqrt(np.mean((np.array(first) - np.array(second)) ** 2)))
 
 
-def program_curve(recipe: Recipe) -> list[float]:
-    """Return the loss of each step of the program."""
-    bundle = build(recipe)
-    executor = FastExecutor(bundle.program, bundle.constants, repops.backend("cpu"), bundle.metrics)
-    run = Run(
-        bundle.program,
-        bundle.constants,
-        bundle.initial,
-        recipe.steps,
-        (recipe.steps, 1),
-        repops.backend("cpu"),
-        executor=executor,
-    )
+def program_curve(bundle: Bundle, steps: int, sums: SumMode) -> list[float]:
+    """Return the loss of each step of the program in a mode."""
+    backend = repops.backend("cpu", sums)
+    executor = FastExecutor(bundle.program, bundle.constants, backend, bundle.metrics)
+    run = Run(bundle.program, bundle.constants, bundle.initial, steps, (steps, 1), backend, executor=executor)
     losses: list[float] = []
-    run.advance(run.initial(), recipe.steps, lambda *_: losses.append(float(executor.latest["loss"])))
+    run.advance(run.initial(), steps, lambda *_: losses.append(float(executor.latest["loss"])))
     return losses
 
 
