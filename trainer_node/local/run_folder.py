@@ -92,9 +92,9 @@ class RunFolder:
         self._asked = self._kept = time.monotonic()
         self._wait_s = keep_s
         self._kept_for_others: set[bytes] = set()
-        self._last: list[Checkpoint] = []
+        self._last: list[tuple[int, bytes | None, tuple[bytes, ...]]] = []
         for known in self._checkpoints.all():
-            self._retain(known)
+            self._retain(known.step, known.root, self.slots(known.step))
 
     @property
     def step(self) -> int:
@@ -104,30 +104,32 @@ class RunFolder:
     def all(self) -> Sequence[Checkpoint]:
         return self._checkpoints.all()
 
-    def add(self, checkpoint: Checkpoint) -> None:
+    def slots(self, step: int) -> tuple[bytes, ...]:
+        return self._checkpoints.slots(step)
+
+    def add(self, step: int, root: bytes | None, slots: tuple[bytes, ...]) -> None:
         """Record a state whose tensors are in the store, and drop the tensors of the state before the last.
 
         INVARIANT: the metrics of every step up to a recorded state are on disk.
         """
         self.metrics.sync()
-        self._checkpoints.add(checkpoint)
-        for tensor in self._retain(checkpoint):
+        self._checkpoints.add(step, root, slots)
+        for tensor in self._retain(step, root, slots):
             self.store.forget(Name(Kind.TENSOR, tensor))
         self._kept = time.monotonic()
         self._wait_s = max(self._keep_s, SHARE * (self._kept - self._asked))
 
-    def _retain(self, checkpoint: Checkpoint) -> set[bytes]:
+    def _retain(self, step: int, root: bytes | None, slots: tuple[bytes, ...]) -> set[bytes]:
         """Count a checkpoint among the last ones. Return the tensors that nothing needs any more."""
-        self._last.append(checkpoint)
+        self._last.append((step, root, slots))
         states = max(KEPT_STATES, self._keeps.window)
         if len(self._last) <= states:
             return set()
-        oldest = self._last.pop(0)
-        number = -(-oldest.step // self._terms.strides[0])
-        if oldest.root is not None and self._keeps.every and number % self._keeps.every == 0:
-            self._kept_for_others.update(oldest.slots)
-        needed = self._kept_for_others.union(*(set(known.slots) for known in self._last))
-        return set(oldest.slots) - needed
+        oldest, claimed, unneeded = self._last.pop(0)
+        number = -(-oldest // self._terms.strides[0])
+        if claimed is not None and self._keeps.every and number % self._keeps.every == 0:
+            self._kept_for_others.update(unneeded)
+        return set(unneeded) - self._kept_for_others.union(*(set(held) for _, _, held in self._last))
 
     def due(self) -> bool:
         """Return whether the state must be kept now. To be asked after each step, before its state is written."""

@@ -15,24 +15,32 @@ from ..storage.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The state after a step as the hashes of its slots, and the root ``C_step``; None between two checkpoints.
+    """A step with its root ``C_step``, None between two checkpoints, and the number of slots of the state after it.
 
     Without slots the root is known and the state is no longer kept, or never was: the disk was full.
     """
 
     step: int
     root: bytes | None
-    slots: tuple[bytes, ...]
+    slots: int
 
 
 class Checkpoints(Protocol):
-    """The storage of a run's checkpoints."""
+    """The storage of a run's checkpoints.
+
+    SAFETY: a stranger's program may have 65,534 slots, and its run as many checkpoints, so the slots of one only are
+    in memory at once.
+    """
 
     def all(self) -> Sequence[Checkpoint]:
         """Return all checkpoints in the order of their steps."""
         ...
 
-    def add(self, checkpoint: Checkpoint) -> None: ...
+    def slots(self, step: int, /) -> tuple[bytes, ...]:
+        """Return the hashes of the slots of the state after a step; none if it is not kept."""
+        ...
+
+    def add(self, step: int, root: bytes | None, slots: tuple[bytes, ...], /) -> None: ...
 
 
 class StoredCheckpoints:
@@ -53,8 +61,10 @@ class StoredCheckpoints:
         return self._database.kept_states(self._key)
 
     def all(self) -> Sequence[Checkpoint]:
-        rows = self._database.checkpoints(self._key)
-        return [Checkpoint(step, root, tuple(slots)) for step, (root, slots) in rows.items()]
+        return [Checkpoint(step, *row) for step, row in self._database.checkpoints(self._key).items()]
 
-    def add(self, checkpoint: Checkpoint) -> None:
-        self._database.put_checkpoint(self._key, checkpoint.step, checkpoint.root, list(checkpoint.slots))
+    def slots(self, step: int) -> tuple[bytes, ...]:
+        return tuple(self._database.state(self._key, step))
+
+    def add(self, step: int, root: bytes | None, slots: tuple[bytes, ...]) -> None:
+        self._database.put_checkpoint(self._key, step, root, list(slots))

@@ -40,8 +40,8 @@ class States:
     ) -> None:
         self._run, self._store, self._result = run, store, result
         self._checkpoints, self._unkept = checkpoints, unkept
-        self._unrecorded: list[Checkpoint] = []
-        """Checkpoints that the database has refused; later ones wait for them."""
+        self._unrecorded: list[tuple[int, bytes | None, tuple[bytes, ...]]] = []
+        """Checkpoints, with their slots, that the database has refused; later ones wait for them."""
         self._moves = deque[State](maxlen=HELD_FOR_MOVES)
         self._answers = deque[State](maxlen=HELD_FOR_ANSWERS)
 
@@ -64,7 +64,7 @@ class States:
         except DiskFailed as error:
             self._unkept(error)
         if slots or root is not None:
-            self._unrecorded.append(Checkpoint(state.step, root, slots))
+            self._unrecorded.append((state.step, root, slots))
         try:
             self._record()
         except DiskFailed as error:
@@ -77,7 +77,7 @@ class States:
     def _record(self) -> None:
         """INVARIANT: the checkpoints in the database have no gap, or a run could not continue after the last one."""
         while self._unrecorded:
-            self._checkpoints.add(self._unrecorded[0])
+            self._checkpoints.add(*self._unrecorded[0])
             del self._unrecorded[0]
 
     # ------------------------------------------------------------------ resuming
@@ -133,7 +133,7 @@ class States:
         for checkpoint in self._checkpoints.all():
             if checkpoint.root is None:
                 continue
-            if len(checkpoint.slots) != len(self._run.program.slots):
+            if checkpoint.slots != len(self._run.program.slots):
                 found.append((before, checkpoint))
             before = checkpoint.step
         return found
@@ -152,7 +152,7 @@ class States:
             return False
         if not done or done[-1].step != self._run.terms.steps:
             return False
-        return len(done[-1].slots) == len(self._run.program.slots) and not self._unrecorded
+        return done[-1].slots == len(self._run.program.slots) and not self._unrecorded
 
     # ------------------------------------------------------------------ inside
 
@@ -173,16 +173,17 @@ class States:
         with contextlib.suppress(Unavailable):
             leaves = store.get_tree(Tag.STEP_TREE, checkpoint.root, len(program.nodes)).leaves
             records = {leaves[source.node] for source in program.slots}
-        tensors = (Name(Kind.TENSOR, slot) for slot in checkpoint.slots)
+        tensors = (Name(Kind.TENSOR, slot) for slot in self._checkpoints.slots(checkpoint.step))
         # INVARIANT: the tree comes last, so a checkpoint whose tree is held is held whole.
         store.hold(*tensors, *(Name(Kind.RECORD, record) for record in records), tree)
 
     def _restore(self, checkpoint: Checkpoint) -> State:
-        if len(checkpoint.slots) != len(self._run.program.slots):
+        if checkpoint.slots != len(self._run.program.slots):
             raise Unavailable(f"the state after step {checkpoint.step} is not kept")
-        for slot in checkpoint.slots:
+        slots = self._checkpoints.slots(checkpoint.step)
+        for slot in slots:
             self._store_of(checkpoint.step).has(Name(Kind.TENSOR, slot))
-        return self._run.restore(checkpoint.step, [self._store.get_tensor(slot) for slot in checkpoint.slots])
+        return self._run.restore(checkpoint.step, [self._store.get_tensor(slot) for slot in slots])
 
     def _store_of(self, step: int) -> Store:
         return self._result if step == self._run.terms.steps else self._store

@@ -242,13 +242,19 @@ class Database:
             if job in self._kept_states:
                 self._kept_states[job] += (checkpoint is not None and bool(state)) - known
 
-    def checkpoints(self, job: int) -> dict[int, tuple[bytes | None, list[bytes]]]:
-        """Return every kept state of a job by its step, ascending: ``(C_step or None, tensor hashes)``."""
-        columns = select(Checkpoint.step, Checkpoint.checkpoint, Checkpoint.state)
+    def checkpoints(self, job: int) -> dict[int, tuple[bytes | None, int]]:
+        """Return every checkpoint of a job by its step, ascending: ``(C_step or None, number of tensor hashes)``."""
+        columns = select(Checkpoint.step, Checkpoint.checkpoint, func.length(Checkpoint.state))
         with self.session() as session:
             rows = session.execute(columns.where(Checkpoint.job == job))
-            known = {step: (root, _split(state)) for step, root, state in rows}
+            known = {step: (root, size // 32) for step, root, size in rows}
         return dict(sorted(known.items()))
+
+    def state(self, job: int, step: int) -> list[bytes]:
+        """Return the tensor hashes of the state after a step; none if it is not kept."""
+        with self.session() as session:
+            row = session.get(Checkpoint, (job, step))
+            return _split(row.state) if row is not None else []
 
     def last_state(self, job: int) -> int:
         """Return the last step after which a run's state is kept; 0 if there is none.

@@ -158,8 +158,11 @@ class Retention:
             rows = self._database.checkpoints(run)
             here = [
                 step
-                for step, (_, slots) in rows.items()
-                if all(self._store.find(Name(Kind.TENSOR, slot)) is not None for slot in slots)
+                for step in rows
+                if all(
+                    self._store.find(Name(Kind.TENSOR, slot)) is not None
+                    for slot in self._database.state(run, step)
+                )
             ]
             if len(here) < len(rows):
                 self._database.drop_states(run, here)

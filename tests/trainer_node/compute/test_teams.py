@@ -42,7 +42,7 @@ STEPS = 12
 
 class Outcome(NamedTuple):
     claim: RunClaim
-    checkpoints: list[Checkpoint]
+    checkpoints: list[tuple[Checkpoint, tuple[bytes, ...]]]
     numbers: list[list[float]]
 
 
@@ -79,7 +79,8 @@ def trained(
         node.train(view, ours=True)
         while_it_runs(board)
         claim = until(lambda: node.train(view, ours=True))
-        found = list(StoredCheckpoints(database, node._key(view)).all())
+        kept = StoredCheckpoints(database, node._key(view))
+        found = [(known, kept.slots(known.step)) for known in kept.all()]
         report = board.get(1)
         assert report is not None
         return Outcome(claim, found, [point.numbers for point in report.history])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,28 @@ def test_checkpoints(path: Path) -> None:
         database.put_checkpoint(1, step, h(step % 7), [h(1), h(2)])
     database.put_checkpoint(1, 2000, None, [])
     database.put_checkpoint(2, 5, h(5), [])
-    assert database.checkpoints(1)[20] == (h(6), [h(1), h(2)])
-    assert database.checkpoints(1)[2000] == (None, [])
+    assert database.checkpoints(1)[20] == (h(6), 2)
+    assert database.state(1, 20) == [h(1), h(2)]
+    assert database.checkpoints(1)[2000] == (None, 0)
+    assert database.state(1, 2000) == database.state(1, 2001) == []
     assert list(database.checkpoints(1)) == [3, 20, 1000, 2000]
     database.put_checkpoint(1, 20, h(9), [h(3)])
-    assert database.checkpoints(1)[20] == (h(9), [h(3)])
+    assert (database.checkpoints(1)[20], database.state(1, 20)) == ((h(9), 1), [h(3)])
+
+
+def test_checkpoints_of_a_program_of_many_slots_are_read_without_them(path: Path) -> None:
+    """A run has as many checkpoints as its terms say, and is resumed with all of them in memory."""
+    database, slots = Database(path), [h(1)] * 65_534
+    for step in range(1, 11):
+        database.put_checkpoint(1, step, h(step), slots)
+    tracemalloc.start()
+    try:
+        found = database.checkpoints(1)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert {size for _, size in found.values()} == {len(slots)}
+    assert most < 32 * len(slots)
 
 
 def test_progress(path: Path) -> None:

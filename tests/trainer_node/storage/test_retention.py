@@ -59,7 +59,8 @@ def test_a_job_that_goes_on_keeps_all_and_one_that_is_over_its_result_for_a_whil
     assert not has(store, work)
     assert has(store, result)
     assert has(store, other)
-    assert database.checkpoints(7) == {4: (b"r" * 32, []), 8: (b"s" * 32, [result])}, "roots stay"
+    assert database.checkpoints(7) == {4: (b"r" * 32, 0), 8: (b"s" * 32, 1)}, "roots stay"
+    assert database.state(7, 8) == [result]
     clock.now += 10 * HOUR
     assert retention.collect().removed == 1
     assert not has(store, result)

@@ -28,8 +28,11 @@ class NoCheckpoints:
     def all(self) -> list[Checkpoint]:
         return []
 
-    def add(self, checkpoint: Checkpoint) -> None:
-        raise ConfigError(f"no state of a part is kept, but one after step {checkpoint.step} is")
+    def slots(self, _: int) -> tuple[bytes, ...]:
+        return ()
+
+    def add(self, step: int, _: bytes | None, __: tuple[bytes, ...]) -> None:
+        raise ConfigError(f"no state of a part is kept, but one after step {step} is")
 
 
 class Part(Replay):
