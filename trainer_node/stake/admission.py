@@ -126,8 +126,8 @@ class Duty:
 
     @property
     def moves_s(self) -> float:
-        """Seconds of computing for the matches of all its stakes."""
-        return (self.match_s + self.right_s) * self.stakes
+        """Seconds of computing for the matches of all its stakes and for their trials, during which runs rest."""
+        return (self.match_s + self.right_s + self.trial_s) * self.stakes
 
     def seen_s(self, limit: str, means: Means) -> float:
         """Return the seconds of one of the limits in which moves of this job alone are on their way."""

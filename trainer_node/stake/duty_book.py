@@ -69,8 +69,8 @@ class DutyBook:
         return too_much_at_once({number: self._known[number] for number in held}, job.id, duty, self._means)
 
     def moves_s(self, but: int) -> float:
-        """Return the seconds that all other jobs with stakes of ours may take: the processors for their matches, and
-        the loop for what it sends. SAFETY: whoever disputes a root chooses the moment."""
+        """Return the seconds that all other jobs with stakes of ours may take: the processors for their matches and
+        trials, and the loop for what it sends. SAFETY: whoever disputes a root chooses the moment."""
         return self.sends_s(but) + sum(duty.moves_s for duty in self._others({but}))
 
     def sends_s(self, but: int) -> float:

@@ -224,6 +224,10 @@ def test_what_other_jobs_may_ask_counts_as_long_as_they_have_a_stake() -> None:
     duties.staked(1, 3)
     assert duties.sends_s(2) == 36.0
     assert duties.moves_s(1) == duties.sends_s(1) == 0, "its own do not count"
+    without = duties.moves_s(2)
+    duties.learn(first, replace(heavy, trial=replace(NO_TRIAL, seconds=50.0)))
+    duties.staked(1, 3)
+    assert duties.moves_s(2) == without + 3 * 50.0, "runs rest while a trial computes"
     duties.free(1)
     assert duties.moves_s(2) == duties.sends_s(2) == 0
 
