@@ -41,13 +41,15 @@ $(VENV):
 	@touch $@
 
 $(PACKAGES): $(VENV) pyproject.toml constraints.txt
+	@echo "Installing Python packages: two to five minutes in which pip writes nothing."
 	@# The build tools come first, under the same constraints, instead of unpinned into a temporary environment.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		--no-build-isolation --editable '.[capture,cuda,data,demo,dev,docs,huggingface,models,onnx,ray,tensorboard]'
 	@touch $@
 
 $(NODE): package.json package-lock.json .npmrc $(VENV)
+	@echo "Installing npm packages (anvil, forge, libraries of the pages): under a minute."
 	@command -v npm >/dev/null || { echo "Assay needs Node.js 20 or later with npm" >&2; exit 1; }
 	npm ci
 	@# Links to the binaries: npm's own links would run node, and npm 10 makes none (two packages claim each name).
@@ -58,15 +60,16 @@ $(NODE): package.json package-lock.json .npmrc $(VENV)
 	@touch $@
 
 $(KERNELS): $(PACKAGES) kernels/CMakeLists.txt $(C_SOURCES)
-	$(BIN)/cmake -S kernels -B .build/kernels -G Ninja -DCMAKE_MAKE_PROGRAM="$$PWD/$(BIN)/ninja" \
+	@echo "Compiling the kernels: one to three minutes."
+	@$(BIN)/cmake -S kernels -B .build/kernels -G Ninja -DCMAKE_MAKE_PROGRAM="$$PWD/$(BIN)/ninja" \
 		-DCMAKE_BUILD_TYPE=None -DREPOPS_IN_PLACE=ON >/dev/null
 	@# Ninja counts the cores itself: make's job server serves only make.
-	MAKEFLAGS= $(BIN)/cmake --build .build/kernels -- --quiet
+	@MAKEFLAGS= $(BIN)/cmake --build .build/kernels -- --quiet
 	@touch $@
 
 $(CONTRACTS): $(PACKAGES) $(NODE) foundry.toml scripts/solc scripts/solc.js scripts/build_contracts.py $(SOLIDITY_SOURCES)
 	@mkdir -p $(@D)
-	$(BIN)/python scripts/build_contracts.py
+	@$(BIN)/python scripts/build_contracts.py
 	@touch $@
 
 .PHONY: demo

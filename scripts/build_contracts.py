@@ -27,6 +27,7 @@ DONE = ROOT / ".build/contracts.json"
 ABI_DIR = ROOT / "referee_py/abi"
 FOLDERS = {"default": ABI_DIR, "portable": ABI_DIR / "portable"}
 """Folders of the builds, by the profile of foundry.toml that each is made with."""
+USES = {"default": "for networks of today", "portable": "for chains without the opcode CLZ"}
 BUILDS = {"default": "standard", "portable": "portable"}
 INPUT = ABI_DIR / "input/sources.json"
 KEYS = {"abi", "bytecode", "compiler", "deployedBytecode", "settingsHash", "sourceHash"}
@@ -144,7 +145,9 @@ def main() -> None:
     if not compiler.startswith(f"{pinned}+"):
         sys.exit(f"scripts/solc is {said!r}, package.json asks for {pinned}: make clean, then make setup")
     files, inputs = [INPUT.relative_to(ROOT).as_posix()], {}
+    print(f"Compiling the contracts with solc {pinned}: one to ten minutes, warnings are usual.", flush=True)
     for profile, folder in FOLDERS.items():
+        print(f"{folder.relative_to(ROOT)} ({USES[profile]}):", flush=True)
         contracts = compiled(profile, sources)
         inputs[BUILDS[profile]] = {name: input_of(contract) for name, contract in contracts.items()}
         files += [f"{folder.relative_to(ROOT).as_posix()}/{name}.json" for name in contracts]
@@ -175,7 +178,7 @@ def write(folder: Path, contracts: dict[str, dict], sums: dict[str, str], compil
     for stale in folder.glob("*.json"):
         if stale.stem not in contracts and is_ours(stale):
             stale.unlink()
-    print(f"{folder.relative_to(ROOT)}:")
+    sizes = dict[str, int]()
     for name, contract in contracts.items():
         code, deployed = (contract[kind]["object"] for kind in ("bytecode", "deployedBytecode"))
         if not re.fullmatch("0x[0-9a-f]+", code):
@@ -188,12 +191,15 @@ def write(folder: Path, contracts: dict[str, dict], sums: dict[str, str], compil
             **sums,
         }
         (folder / f"{name}.json").write_text(json.dumps(artifact, indent=1, sort_keys=True) + "\n")
-        size = len(deployed) // 2 - 1
-        print(f"{name}: {size:,} bytes of {CODE_SIZE_LIMIT:,}")
+        size = sizes[name] = len(deployed) // 2 - 1
         if size > CODE_SIZE_LIMIT:
             raise SystemExit(
                 f"{name} has {size:,} bytes, and no chain takes more than {CODE_SIZE_LIMIT:,}: split it"
             )
+    largest = max(sizes, key=lambda name: sizes[name])
+    print(
+        f"{len(sizes)} contracts; the largest, {largest}, has {sizes[largest]:,} of {CODE_SIZE_LIMIT:,} bytes"
+    )
 
 
 def input_of(contract: dict) -> dict[str, Any]:
