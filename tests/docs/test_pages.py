@@ -26,6 +26,17 @@ def test_every_command_of_the_tutorials_is_executed() -> None:
             ), f"{page}: {block.text}"
 
 
+def test_folders_of_a_tutorial_are_its_own() -> None:
+    """Who reads two pages in one folder finds nothing of the first in the way of the second."""
+    made: dict[str, Path] = {}
+    for page in [*DOCS.glob("start/*.md"), *DOCS.glob("tutorials/*.md")]:
+        told = "\n".join(block.text for block in blocks(page))
+        for folder in {*re.findall(r"^assay program (?:build \S+|run \S+ --out) (\w\S*)", told, re.M)}:
+            assert folder not in made, f"{page} and {made[folder]} both make {folder}"
+            made[folder] = page
+    assert len(made) >= 7
+
+
 @pytest.mark.slow
 def test_audit_a_run(tmp_path: Path) -> None:
     told = play(DOCS / "tutorials/audit.md", tmp_path)
