@@ -57,6 +57,11 @@ class Address:
         self._web = protocol in ("http", "https")
         self._files, self._path = _open(self.text, protocol)
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder, if it is one of this machine."""
+        return Path(self._path) if self._files is None else None
+
     def read(self, name: str, limit: int) -> bytes:
         """Return a small file. Raises Unavailable if it is not there, or longer than `limit` bytes."""
         return self._again(lambda: b"".join(self._chunks(name, limit)))

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from referee_py.errors import InvalidInput
+from referee_py.errors import AssayError, InvalidInput
 
 from ..errors import ConfigError
 from ..storage.process import exclusive
@@ -41,8 +41,13 @@ def audit_folder(path: Path) -> Iterator[Path]:
     path.mkdir(parents=True, exist_ok=True)
     if fresh:
         write_plain(path / SEAL, _seal(path))
-    with exclusive(path / "lock", f"audit folder {path}"):
-        yield path
+    try:
+        with exclusive(path / "lock", f"audit folder {path}"):
+            yield path
+    except AssayError:
+        if fresh:
+            _drop_empty(path)
+        raise
 
 
 def append(file: IO[bytes], folder: Path, report: bytes) -> None:
@@ -63,6 +68,18 @@ def reports_in(folder: Path, limit: int) -> Iterator[bytes]:
             report = b"{" + line.rstrip(b"\n")[begin + len(_TAIL) :]
             if hmac.compare_digest(line[len(_HEAD) : begin], _mark(key, folder, report)):
                 yield report
+
+
+def _drop_empty(path: Path) -> None:
+    """Remove a folder in which an audit has found nothing: it was called with a wrong name, mostly."""
+    ours = {path / SEAL, path / "lock"}
+    files = {file for file in path.rglob("*") if file.is_symlink() or not file.is_dir()}
+    if files <= ours:
+        for file in files:
+            file.unlink()
+        folders = sorted((one for one in path.rglob("*") if one.is_dir()), reverse=True)
+        for folder in (*folders, path):
+            folder.rmdir()
 
 
 def _mark(key: bytes, folder: Path, report: bytes) -> bytes:

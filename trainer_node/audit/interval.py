@@ -178,10 +178,11 @@ class Auditor:
 
     def _kept(self, number: int) -> State:
         """Return the state at the end of an interval, from those who serve it. Raises _NotKept."""
+        run = self._run  # its own data may be missing, where no other state helps
         if number == 0:
-            return self._run.initial()
+            return run.initial()
         try:
-            return self._run.restore(self.published.span(number)[1], self.published.slots(number))
+            return run.restore(self.published.span(number)[1], self.published.slots(number))
         except Unavailable as error:
             raise _NotKept(str(error)) from error
 

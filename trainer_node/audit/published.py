@@ -11,6 +11,9 @@ root from elsewhere (a chain, a receipt) compares it.
 
 from __future__ import annotations
 
+from pathlib import Path
+from shlex import quote
+
 from pydantic import ValidationError
 
 from referee_py.commit import Tag, Tree, depth_of, fold_path
@@ -20,6 +23,7 @@ from referee_py.program import MAX_FILE_BYTES
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
+from ..local.bundle import JOB, RUN
 from ..local.claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
 from ..network.sources import Source
 from ..storage.artifacts import Name
@@ -86,13 +90,29 @@ class PublishedRun(ClaimedRun):
 
 
 def _read_claim(address: Address) -> Claim:
-    data = address.read(CLAIM, MAX_CLAIM_BYTES)
+    try:
+        data = address.read(CLAIM, MAX_CLAIM_BYTES)
+    except Unavailable as error:
+        raise Unavailable(f"{error}; {_remedy(address.folder)}") from error
     try:
         return Claim.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or CLAIM
         raise Unavailable(f"{CLAIM} at {address.text} is not a claim: {place}: {first['msg']}") from error
+
+
+def _remedy(folder: Path | None) -> str:
+    """Return what to do where there is no claim in a folder, or at an address."""
+    if folder is None:
+        return "an audit needs the address of a published run"
+    if not folder.is_dir():
+        return f"there is no folder {folder}: name that of a run"
+    if (folder / JOB).exists():
+        return f"this is a bundle: `assay program run {quote(str(folder))} --out RUN` makes a run of it, to be audited"
+    if (folder / RUN).exists():
+        return f"this run has not ended: `assay program run BUNDLE --out {quote(str(folder))} --resume` continues it"
+    return "name the folder of a run, which `assay program run BUNDLE --out RUN` makes"
 
 
 def _check_last(claim: Claim, tree: StoredTree) -> None:

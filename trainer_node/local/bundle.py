@@ -33,6 +33,8 @@ from ..storage.untrusted_file import read_plain, write_plain
 
 FORMAT = 1
 JOB = "job.json"
+RUN = "run.json"
+"""File of a run's folder, which no bundle has (`run_folder`)."""
 BY = "assay program build"
 """Text of the mark in a bundle's folder."""
 _CONTENTS = (JOB, "program.cbor", "labels.json", "extras", "artifacts")
@@ -134,6 +136,8 @@ class Bundle:
             file_hash, program_hash = parse_hash(job["program_file"]), parse_hash(job["program_hash"])
             name = str(job["name"])
             extras = {str(name): parse_hash(digest) for name, digest in labels.pop("extras", {}).items()}
+        except FileNotFoundError as error:
+            raise InvalidEncoding(f"{folder} is not a bundle: {_why(folder)}") from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidEncoding(f"{folder} is not a bundle: {error}; build it again") from error
         _check_count(extras)
@@ -173,6 +177,17 @@ class Bundle:
                 f"{wanted}; leave out --bundle, or give the right one"
             )
         return found
+
+
+def _why(folder: Path) -> str:
+    """Return what a folder is in which a bundle's file is missing, and what to do."""
+    if not folder.is_dir():
+        return "there is no such folder; `assay program build RECIPE FOLDER` makes one"
+    if (folder / RUN).exists():
+        return "it is a run; name the folder of the program that was run"
+    if (folder / JOB).exists():
+        return "a file of it is missing; build it again"
+    return f"it has no {JOB}; `assay program build RECIPE FOLDER` makes a bundle"
 
 
 def _check_folder(folder: Path, program_file: str) -> None:

@@ -32,7 +32,7 @@ from ..storage.database import Database
 from ..storage.process import exclusive
 from ..storage.store import Store
 from ..storage.untrusted_file import write_plain
-from .bundle import Bundle
+from .bundle import RUN, Bundle
 from .claim_file import CLAIM, Claim, Refinement
 from .metrics_file import MetricsFile
 
@@ -203,7 +203,7 @@ def open_run(
     try:
         with contextlib.ExitStack() as stack:
             stack.enter_context(exclusive(path / "lock", f"run folder {path}"))
-            _identify(path / "run.json", _description(terms, arithmetic), resume)
+            _identify(path / RUN, _description(terms, arithmetic), resume)
             folder = RunFolder(path, terms, keep_s, keeps)
             stack.callback(folder.close)
             yield folder
