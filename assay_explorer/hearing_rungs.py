@@ -36,7 +36,7 @@ class HearingRungs(RungMaker):
             rung.facts.append(("votes until", moment(args["until"])))
         else:
             rung.lead = "The job names no verifiers: the court judges one step of one element."
-        self._say(rung, "the operator is before the panel")
+        self._say(rung, f"the operator is before the {'panel' if args['until'] else 'court'}")
 
     def _hearing(self) -> Rung:
         return next(rung for rung in reversed(self.rungs) if rung.kind in ("hearing", "verdict", "appeal"))

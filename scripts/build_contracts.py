@@ -67,7 +67,7 @@ def obtain_native_solc(version: str) -> None:
         command = [sys.executable, "-c", install]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except subprocess.SubprocessError:
-        print("native solc cannot be fetched here: using solc-js")
+        print("native solc cannot be fetched here: using solc-js, which takes several times as long")
         return
     NATIVE_SOLC.symlink_to(done.stdout.strip())
 

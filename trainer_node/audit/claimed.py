@@ -48,7 +48,12 @@ class ClaimedRun:
         check_leaves(terms)
         self.count = -(-terms.steps // terms.strides[0])
         """The number of intervals."""
-        self.tree = source.stored_tree(Tag.RUN_TREE, root, self.count)
+        try:
+            self.tree = source.stored_tree(Tag.RUN_TREE, root, self.count)
+        except Unavailable as error:
+            raise Unavailable(
+                f"nobody serves the run tree of the claimed root {root.hex()}, so nothing can be checked: {error}"
+            ) from error
         self._log_tree: StoredTree | None = None
 
     @property

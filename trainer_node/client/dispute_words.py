@@ -105,8 +105,8 @@ class Words:
                 return f"decided, {': '.join(case_words(reason, tuple(sides(args['losers']))))}"
             case "Submitted":
                 at, until = args["submission"], args["until"]
-                judged = f"; verifiers judge it until {self.moment(until)}" if until else ""
-                return f"same inputs, other outputs: node {at.node} of step {at.step} is before the panel{judged}"
+                judges = f"the panel; verifiers judge it until {self.moment(until)}" if until else "the court"
+                return f"same inputs, other outputs: node {at.node} of step {at.step} is before {judges}"
             case "Attested":
                 votes = f"{args['votes']} vote{'' if args['votes'] == 1 else 's'}"
                 return f"{self.name(args['verifier'])} signs {self.record(args['record'])} ({votes})"

@@ -145,6 +145,11 @@ class Context:
 
 
 def dtype_of(dtype: torch.dtype) -> Dtype:
+    if dtype.is_complex:
+        raise Unsupported(
+            f"{dtype}: there are no complex numbers in the operator set",
+            "leave out Fourier transforms, or compute real and imaginary parts by products of real tensors",
+        )
     if dtype not in _DTYPES:
         raise Unsupported(
             f"dtype {dtype} is not in the operator set",

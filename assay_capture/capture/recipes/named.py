@@ -94,5 +94,6 @@ def _from_file(file: str, name: str) -> Callable[..., Recipe]:
     spec.loader.exec_module(loaded)
     function = getattr(loaded, name, None)
     if not callable(function):
-        raise CaptureError(f"recipe file {file} has no function {name}")
+        own = [one for one, value in vars(loaded).items() if getattr(value, "__module__", "") == spec.name]
+        raise CaptureError(f"recipe file {file} has no function {name}{did_you_mean(name, own)}")
     return function  # type: ignore[no-any-return]

@@ -19,6 +19,8 @@ from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
 from trainer_node.local.run_folder import KeepRule, open_run
 from trainer_node.run.modes import backend_of
 from trainer_node.run.replay import Replay
+from trainer_node.storage.artifacts import Kind, Name
+from trainer_node.storage.store_files import path_of
 
 from .runs import opened
 
@@ -109,7 +111,48 @@ def _honest(folder: Path) -> None:
         run.show(Replay(package, backend_of("cpu"), run.store, run), 3)
 
 
+def test_where_data_of_the_program_are_damaged_no_other_state_is_advised(tmp_path: Path) -> None:
+    publish(tmp_path / "run", "all")
+    run = opened(tmp_path / "run", tmp_path / "a")
+    for tensor in run.program.constants:
+        path_of(tmp_path / "run/artifacts", Name(Kind.TENSOR, tensor.hash)).write_bytes(b"damaged")
+    for finding in audited(tmp_path / "run", tmp_path / "b"):
+        assert finding.verdict is Verdict.UNCHECKED
+        assert "--back" not in finding.reason
+
+
 # ------------------------------------------------------------------------------------------------ the audit's folder
+
+
+@pytest.mark.parametrize(
+    ("of", "remedy"),
+    [
+        ("nothing", "there is no folder {}: name that of a run"),
+        ("bundle", "this is a bundle: `assay program run {} --out RUN` makes a run of it"),
+        ("begun", "this run has not ended: `assay program run BUNDLE --out {} --resume` continues it"),
+        ("else", "name the folder of a run, which `assay program run BUNDLE --out RUN` makes"),
+        ("root", "nobody serves the run tree of the claimed root"),
+    ],
+)
+def test_a_wrong_folder_is_told_what_it_is_and_leaves_none(
+    assay: Assay, tmp_path: Path, of: str, remedy: str
+) -> None:
+    folder = tmp_path / of
+    if of in ("begun", "root"):
+        publish(folder, "all")
+    elif of != "nothing":
+        folder.mkdir()
+    claim = folder / "claim.json"
+    if of == "begun":
+        claim.unlink()
+    elif of == "bundle":
+        (folder / "job.json").write_text("{}")
+    elif of == "root":
+        told = json.loads(claim.read_text())
+        claim.write_text(json.dumps(told | {"root": "12" * 32}))
+    code, _, errors = assay("audit", of, "--intervals", "1")
+    assert (code, remedy.format(folder) in " ".join(errors.split())) == (2, True), errors
+    assert not (tmp_path / f"audit-{of}").exists()
 
 
 def test_findings_that_came_with_the_run_do_not_count(assay: Assay, tmp_path: Path) -> None:

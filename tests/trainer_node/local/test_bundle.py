@@ -101,6 +101,21 @@ def test_a_folder_that_is_no_bundle_is_refused(folder: Path, text: str) -> None:
         Bundle.read(folder)
 
 
+def test_a_folder_in_which_a_file_is_missing_is_told_what_it_is(folder: Path, tmp_path: Path) -> None:
+    (folder / "labels.json").unlink()
+    with pytest.raises(InvalidEncoding, match="a file of it is missing; build it again"):
+        Bundle.read(folder)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/run.json").touch()
+    for name, words in (
+        ("run", "it is a run; name the folder of the program"),
+        ("runn", "there is no such folder"),
+        ("", r"it has no job\.json; `assay program build RECIPE FOLDER` makes a bundle"),
+    ):
+        with pytest.raises(InvalidEncoding, match=words):
+            Bundle.read(tmp_path / name)
+
+
 @pytest.mark.parametrize("name", ["job.json", "labels.json", "program.cbor"])
 def test_neither_a_pipe_nor_an_endless_file_is_read(folder: Path, name: str) -> None:
     os.truncate(folder / name, 1 << 40)

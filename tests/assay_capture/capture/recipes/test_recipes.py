@@ -191,7 +191,8 @@ def test_a_recipe_from_a_file(tmp_path: Path) -> None:
     [
         ("digits-transformer", "give path/to/file.py:function or one of digits-cnn, digits-mlp"),
         ("missing.py:tiny", "missing.py does not exist"),
-        ("{file}:other", "has no function other"),
+        ("{file}:other", "has no function other$"),
+        ("{file}:tinny", "has no function tinny; did you mean tiny?"),
         ("{file}:not_a_recipe", "gives int; it must give a Recipe"),
     ],
 )
