@@ -41,7 +41,7 @@ $(VENV):
 	@touch $@
 
 $(PACKAGES): $(VENV) pyproject.toml constraints.txt
-	@echo "Installing Python packages: two to five minutes in which pip writes nothing."
+	@echo "Installing Python packages: two to five minutes in which pip writes nothing; all of this takes several times as long on a busy machine."
 	@# The build tools come first, under the same constraints, instead of unpinned into a temporary environment.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \

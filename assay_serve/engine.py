@@ -2,7 +2,8 @@
 
     submit ──> queue ──> reader ──> row of the batch, or alone ──> Answer.take, until it ends
                          a chunk     one step writes a token of every row
-                         of a prompt
+                         of a prompt,
+                         or of several
                          in a turn
 
 INVARIANT: nothing here decides what an answer is. Which rows stand beside each other, when, and with which of the
@@ -39,10 +40,12 @@ class Full(Exception):
 
 @dataclass(frozen=True)
 class Capacity:
-    """Bounds of what the engine does at once: rows of a batch, places read in a turn, answers that wait."""
+    """Bounds of what the engine does at once: rows of a batch, places of a prompt that are read in a turn (``chunk``;
+    of each of ``several``), answers that wait."""
 
     rows: int = 8
     chunk: int = 32
+    several: int = 16
     waiting: int = 64
     seconds: float = 600.0
     """Time of an answer from its submission on. Then it ends where it is."""
@@ -114,21 +117,23 @@ class Engine:
         self._clock = clock
         self._one = Machine(model.one)
         self._many = Machine(model.writing(self.capacity.rows)) if self.capacity.rows > 1 else self._one
-        self._short = self._short_of(self._many)
+        self._short, self._readers = self._of_short_rows()
         self._reader = Machine(model.reading(self.capacity.chunk))
         self._queue: deque[tuple[Answer, float]] = deque()
-        self._reading: _Row | None = None
+        self._reading: list[_Row] = []
         self._rows: list[_Row] = []
         self._changed = threading.Condition()
         self._stopped = False
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
 
-    def _short_of(self, many: Machine) -> Machine:
-        """Return a machine of as many rows with fewer places: a step reads and writes keys and values of all places."""
-        places = self.model.places // SHORT
-        if many is self._one or places < 2:
-            return many
-        return Machine(self.model.writing(self.capacity.rows, places))
+    def _of_short_rows(self) -> tuple[Machine, Machine | None]:
+        """Return the machines that write and read as many rows with fewer places; all places and none where that is not
+        worth it. A step of a batch reads and writes keys and values of all its places."""
+        rows, places = self.capacity.rows, self.model.places // SHORT
+        if self._many is self._one or places < 2:
+            return self._many, None
+        reading = self.model.reading(self.capacity.several, rows, places)
+        return Machine(self.model.writing(rows, places)), Machine(reading)
 
     def __enter__(self) -> Engine:
         self._thread.start()
@@ -150,7 +155,7 @@ class Engine:
 
     @property
     def running(self) -> int:
-        return len(self._rows) + (self._reading is not None)
+        return len(self._rows) + len(self._reading)
 
     def submit(self, answers: list[Answer]) -> None:
         """Queue answers, all or none. Raises Full."""
@@ -177,11 +182,11 @@ class Engine:
         self._drop("the server stops")
 
     def turn(self) -> None:
-        """Take out what is over, read a chunk of a prompt, and write a token of every row."""
+        """Take out what is over, read a chunk of each prompt that is read, and write a token of every row."""
         self._leave()
         self._admit()
-        if self._reading is not None:
-            self._read(self._reading)
+        if self._reading:
+            self._read()
         if self._rows:
             self._write()
 
@@ -191,10 +196,10 @@ class Engine:
             self._queue.clear()
         for answer in (*queued, *(row.answer for row in self._all())):
             answer.fail(why)
-        self._rows, self._reading = [], None
+        self._rows, self._reading = [], []
 
     def _all(self) -> list[_Row]:
-        return [*self._rows, *([] if self._reading is None else [self._reading])]
+        return [*self._rows, *self._reading]
 
     def _leave(self) -> None:
         """Take out answers that nobody waits for, and end those whose time is over."""
@@ -207,8 +212,7 @@ class Engine:
             else:
                 self._end(row.answer)
             self._rows = [other for other in self._rows if other is not row]
-            if row is self._reading:
-                self._reading = None
+            self._reading = [other for other in self._reading if other is not row]
 
     def _end(self, answer: Answer) -> None:
         if answer.written:
@@ -218,29 +222,42 @@ class Engine:
             answer.fail("the time of this answer was over before its first token")
 
     def _admit(self) -> None:
-        while self._reading is None and len(self._rows) < self.capacity.rows:
+        """Take the next answer from the queue, or several whose prompts are short, if nothing is being read."""
+        if self._reading:
+            return
+        taken = list[tuple[Answer, float]]()
+        while len(self._rows) + len(taken) < self.capacity.rows:
             with self._changed:
-                if not self._queue:
-                    return
+                if not self._queue or (taken and not self._fit(taken[0][0], self._queue[0][0])):
+                    break
                 answer, due = self._queue.popleft()
             if answer.cancelled:
                 self.counts.cancelled += 1
             elif self._clock() >= due:
                 self._end(answer)
             else:
-                self._reader.fill(0, answer.prompt, answer.parameters.slots())
-                self._reading = _Row(answer, due, self._reader)
+                taken.append((answer, due))
+        machine = self._reader if len(taken) == 1 or self._readers is None else self._readers
+        for row, (answer, due) in enumerate(taken):
+            machine.fill(row, answer.prompt, answer.parameters.slots())
+            self._reading.append(_Row(answer, due, machine, row))
 
-    def _read(self, row: _Row) -> None:
-        """Read a chunk of the prompt; where only its last token is left, the row joins those that are written."""
-        place = self._reader.slots["place"]
-        last = len(row.answer.prompt) - 1
-        if place[0] < last:
-            self._reader.run()
-            self.counts.read += self.capacity.chunk
-        if place[0] >= last:
-            self._reading = None
-            self._rows.append(row)
+    def _fit(self, *answers: Answer) -> bool:
+        """Return whether the prompts of these answers can be read side by side."""
+        return self._readers is not None and all(
+            len(answer.prompt) < self._readers.places for answer in answers
+        )
+
+    def _read(self) -> None:
+        """Read a chunk of each prompt; where only its last token is left, the row joins those that are written."""
+        machine = self._reading[0].machine
+        place = machine.slots["place"]
+        if any(place[row.row] < len(row.answer.prompt) - 1 for row in self._reading):
+            machine.run()
+            self.counts.read += self.capacity.chunk if machine is self._reader else self.capacity.several
+        read = [row for row in self._reading if place[row.row] >= len(row.answer.prompt) - 1]
+        self._rows += read
+        self._reading = [row for row in self._reading if row not in read]
 
     def _write(self) -> None:
         machine = self._placed()

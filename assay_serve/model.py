@@ -123,8 +123,9 @@ class Model:
         """Return the program that writes a token of each row, with all places or with fewer."""
         return self._sharing(steps.writing(self.module, rows, places or self.places, self.tokens))
 
-    def reading(self, chunk: int) -> Built:
-        return self._sharing(steps.reading(self.module, chunk, self.places, self.tokens))
+    def reading(self, chunk: int, rows: int = 1, places: int | None = None) -> Built:
+        """Return the program that reads so many places of each row, of all places or of fewer."""
+        return self._sharing(steps.reading(self.module, chunk, places or self.places, self.tokens, rows))
 
     def _sharing(self, built: Built) -> Built:
         """Keep each tensor once, whatever has it: other programs, and the module."""

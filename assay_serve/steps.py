@@ -10,7 +10,7 @@ Slots of B rows with T places each, which both programs have:
     key.<layer>, value.<layer>   f32 [B, H, T, D]
 
     write   reads the token at `place`, of each row its own, and writes the next one where the prompt has none
-    read    reads the next C places of one row, as far as the prompt goes, and writes keys and values only
+    read    reads the next C places of each row, as far as its prompt goes, and writes keys and values only
 
 INVARIANT: a row's values do not depend on B, on the other rows, on T while a place is hidden, nor on which of both
 programs has read a place: each element is the same expression of the same elements. So the run of an answer is that of
@@ -56,9 +56,9 @@ def writing(module: torch.nn.Module, rows: int, places: int, tokens: int) -> Bui
     return loop(module.eval(), _written, empty(module, rows, places, tokens), rest=_next)
 
 
-def reading(module: torch.nn.Module, chunk: int, places: int, tokens: int) -> Built:
-    """Return the program that reads places of one row. Raises CaptureError, Unsupported."""
-    return loop(module.eval(), _read(chunk), empty(module, 1, places, tokens))
+def reading(module: torch.nn.Module, chunk: int, places: int, tokens: int, rows: int = 1) -> Built:
+    """Return the program that reads places of each row. Raises CaptureError, Unsupported."""
+    return loop(module.eval(), _read(chunk), empty(module, rows, places, tokens))
 
 
 def _written(forward: Forward, state: Tensors, _: Tensors, __: torch.Tensor) -> tuple[Tensors, Tensors]:
@@ -88,18 +88,22 @@ def _next(b: Builder, slots: Mapping[str, Ref], outputs: Mapping[str, Ref]) -> M
 
 def _read(chunk: int) -> Body:
     def body(forward: Forward, state: Tensors, _: Tensors, __: torch.Tensor) -> tuple[Tensors, Tensors]:
-        tokens, place = state["tokens"], state["place"]
-        places = torch.arange(tokens.shape[1])
+        tokens, place = state["tokens"], state["place"].unsqueeze(1)
+        row, places = torch.arange(tokens.shape[0]).unsqueeze(1), torch.arange(tokens.shape[1])
         ours = place + torch.arange(chunk)
-        current = tokens.index_select(1, ours.clamp(max=tokens.shape[1] - 1))
+        current = tokens[row, ours.clamp(max=tokens.shape[1] - 1)]
         # The last token of the prompt is read by the step that writes the first one of the answer.
-        end = torch.minimum(place + chunk, state["length"] - 1)
+        end = torch.minimum(place + chunk, state["length"].unsqueeze(1) - 1)
         here = (places >= place) & (places < end)
         from_ours = (places - place).clamp(0, chunk - 1)
-        cache = SlotCache(state, here.reshape(1, 1, -1), lambda new: new.index_select(2, from_ours))
-        seen = _hidden(places <= ours.unsqueeze(1)).unsqueeze(0)
-        _called(forward, current, cache, seen, ours.unsqueeze(0))
-        return {**cache.slots(), "place": torch.maximum(place, end)}, {}
+
+        def spread(new: torch.Tensor) -> torch.Tensor:
+            return new.transpose(1, 2)[row, from_ours].transpose(1, 2)
+
+        cache = SlotCache(state, here.unsqueeze(1), spread)
+        seen = _hidden(places <= ours.unsqueeze(2))
+        _called(forward, current, cache, seen, ours)
+        return {**cache.slots(), "place": torch.maximum(place, end).squeeze(1)}, {}
 
     return body
 

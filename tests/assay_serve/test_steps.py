@@ -25,7 +25,7 @@ from referee_py.program import validate
 
 from ..assay_capture.inference.test_decode import LENGTH, MODELS, VOCABULARY, greedy
 
-Made = tuple[Any, Callable[..., Machine], Callable[[int], Machine]]
+Made = tuple[Any, Callable[..., Machine], Callable[..., Machine]]
 PROMPT = (3, 7, 9, 11, 2)
 WARM = {"temperature": 0.8, "top_k": 20, "top_p": 0.9, "seed": 5}
 
@@ -37,7 +37,9 @@ def made(request: pytest.FixtureRequest) -> Made:
     return (
         module,
         functools.cache(lambda rows, places=LENGTH: Machine(writing(module, rows, places, VOCABULARY))),
-        functools.cache(lambda chunk: Machine(reading(module, chunk, LENGTH, VOCABULARY))),
+        functools.cache(
+            lambda chunk, places=LENGTH, rows=1: Machine(reading(module, chunk, places, VOCABULARY, rows))
+        ),
     )
 
 
@@ -113,6 +115,23 @@ def test_a_prompt_read_in_chunks_of_any_size_is_the_one_read_token_by_token(made
         reader.run()
     reader.copy(0, one, 0)
     assert answer(one) == alone[len(PROMPT) - 1 :]
+
+
+@pytest.mark.parametrize("places", [len(PROMPT) + 1, LENGTH])
+def test_prompts_read_side_by_side_are_those_read_alone(made: Made, places: int) -> None:
+    """Also one that ends before the others, and one of a single token, which needs no reading."""
+    _, writes, reads = made
+    one, several = writes(1), reads(2, places, 3)
+    prompts = [PROMPT, PROMPT[1:3], (4,)]
+    for at, prompt in enumerate(prompts):
+        several.fill(at, prompt, WARM | {"seed": at})
+    while several.slots["place"].tolist() != [len(prompt) - 1 for prompt in prompts]:
+        several.run()
+    for at, prompt in enumerate(prompts):
+        one.fill(0, prompt, WARM | {"seed": at})
+        alone = answer(one)
+        several.copy(at, one, 0)
+        assert answer(one) == alone[len(prompt) - 1 :]
 
 
 @pytest.mark.parametrize(("isa", "threads"), [("portable", 3), ("avx2", 1)])

@@ -152,7 +152,7 @@ def test_a_wrong_folder_is_told_what_it_is_and_leaves_none(
         claim.write_text(json.dumps(told | {"root": "12" * 32}))
     code, _, errors = assay("audit", of, "--intervals", "1")
     assert (code, remedy.format(folder) in " ".join(errors.split())) == (2, True), errors
-    assert not (tmp_path / f"audit-{of}").exists()
+    assert (tmp_path / f"audit-{of}").exists() is (of == "root"), "that one has the program"
 
 
 def test_findings_that_came_with_the_run_do_not_count(assay: Assay, tmp_path: Path) -> None:
