@@ -55,6 +55,8 @@ FEW = 4
 MOST_BUSY = 12.0
 """Factor at most by which the periods grow on a machine that is busy already."""
 POLL_S = 0.5
+SILENT_S = 30.0
+"""Seconds between two lines about the block and the phase where no terminal shows them all the time."""
 
 out = Console(highlight=False, soft_wrap=True)
 
@@ -276,7 +278,8 @@ def _watch(
 ) -> None:
     """Run the narrator, and ``look``, until job and hearings are over and all are paid. Raises AssayError at the limit,
     and as soon as a party that is needed has left the job to others."""
-    deadline = time.monotonic() + limit
+    began = said = time.monotonic()
+    deadline = began + limit
     with out.status("waiting for the first block") as status:
         while True:
             narrator.tell()
@@ -303,7 +306,11 @@ def _watch(
                 phase, ends = "the verdict stands unless somebody appeals", hearings[0].state.until
             if ends:
                 phase += f", {max(0, ends - snapshot.now)} s left"
-            status.update(f"block {snapshot.block.number}: {phase}{_progress(network, parts)}")
+            now = f"block {snapshot.block.number}: {phase}{_progress(network, parts)}"
+            status.update(now)
+            if not out.is_terminal and time.monotonic() > said + SILENT_S:
+                said = time.monotonic()
+                out.print(f"{said - began:.0f} s, {now}")
             heed()
             if network.dead():
                 raise AssayError(f"{', '.join(network.dead())} ended; see {network.log(network.dead()[0])}")
