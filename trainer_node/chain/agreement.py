@@ -230,7 +230,7 @@ class Agreement:
     # ------------------------------------------------------------------ what was read
 
     def confirm(self, block: Block, notes: Sequence[Note], doubt: str | None = None) -> None:
-        """Ask the other endpoints again what one of them has answered about a block.
+        """Ask the endpoints again what others of them have answered about a block.
 
         Raises Disagreement if there is a doubt, or if fewer than `agree` endpoints, the first one included, give these
         answers at a block of this hash, or as many give others.
@@ -240,22 +240,26 @@ class Agreement:
         endpoints, policy = self._endpoints, self._policy
         if not endpoints.several:
             return
-        others = [e for e in endpoints.ours if e is not endpoints.serving]
+        # SAFETY: who serves now may have taken over from one that has lied. So it agrees, without being asked, only to
+        # what it has given itself, and so does everybody.
+        lacks = {e: [note for note in notes if note.source is not e] for e in endpoints.ours}
+        others = [e for e, left in lacks.items() if left or e is not endpoints.serving]
+        given = len(lacks) - len(others)
         every, over = len(endpoints.every), threading.Event()
 
         def enough(answers: Iterable[str | ChainError | None]) -> bool:
-            alike = 1 + sum(answer is None for answer in answers)
+            alike = given + sum(answer is None for answer in answers)
             return alike >= policy.agree and 2 * alike > every
 
         try:
             # SAFETY: a contradiction hurries nobody, or who is quick and wrong would keep slow ones from confirming.
             found = endpoints.each(
-                lambda _: self._difference(block, notes, over), others, enough=enough, hurries=enough
+                lambda e: self._difference(block, lacks[e], over), others, enough=enough, hurries=enough
             )
         finally:
             over.set()
         unlike = {e: told for e, told in found.items() if isinstance(told, str)}
-        same = 1 + sum(told is None for told in found.values())
+        same = given + sum(told is None for told in found.values())
         decided = same >= policy.agree and same > len(unlike)
         for endpoint, told in unlike.items():
             endpoints.metrics.add("rpc_disagreements", endpoint.name)
@@ -286,9 +290,9 @@ class Agreement:
             self._mark(accused, told)
         self._conflict, self._accused, self._split = None, None, False
 
-    def vouches(self, read: Callable[[], T], found: T) -> bool:
-        """Return whether `agree` endpoints, the serving one included, give what that has given. Raises RpcCorrupt if
-        more give something else."""
+    def vouches(self, read: Callable[[], T], found: T, source: Endpoint | None) -> bool:
+        """Return whether `agree` endpoints, ``source`` included, give what that has given. Raises RpcCorrupt if more
+        give something else."""
         endpoints = self._endpoints
         if not endpoints.several:
             return True
@@ -297,7 +301,7 @@ class Agreement:
         def alike(answers: Iterable[T | ChainError]) -> int:
             return 1 + sum(answer == found for answer in answers)
 
-        others = [e for e in endpoints.ours if e is not endpoints.serving and e.ready]
+        others = [e for e in endpoints.ours if e is not source and e.ready]
         if 1 + len(others) < agree:
             return False
         answers = endpoints.each(
@@ -325,7 +329,7 @@ class Agreement:
             if self._again(note) == note:
                 continue
             # NOTE: a chain that moves meanwhile may have been read in the wrong state by either of them.
-            with self._endpoints.through(self._endpoints.serving):
+            with self._endpoints.through(note.source or self._endpoints.serving):
                 if self._again(note) != note:
                     raise RpcUnavailable(f"{note} has another answer by now; it is read again")
             return f"{note} has another answer at block {block.number}"

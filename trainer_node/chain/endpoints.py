@@ -46,7 +46,7 @@ class _Here(threading.local):
 
     only: Endpoint | None = None
     source: Endpoint | None = None
-    note: Callable[[RPCEndpoint, Any, RPCResponse], None] | None = None
+    note: Callable[[RPCEndpoint, Any, RPCResponse, Endpoint | None], None] | None = None
 
 
 class Endpoints(JSONBaseProvider):
@@ -108,8 +108,10 @@ class Endpoints(JSONBaseProvider):
             self._here.only = before
 
     @contextlib.contextmanager
-    def noting(self, note: Callable[[RPCEndpoint, Any, RPCResponse], None]) -> Iterator[None]:
-        """Call ``note`` with each request of this thread and its answer, if there are several endpoints."""
+    def noting(
+        self, note: Callable[[RPCEndpoint, Any, RPCResponse, Endpoint | None], None]
+    ) -> Iterator[None]:
+        """Call ``note`` with each request of this thread, its answer, and who gave it, if there are several."""
         before, self._here.note = self._here.note, note if self.several else None
         try:
             yield
@@ -126,7 +128,7 @@ class Endpoints(JSONBaseProvider):
         else:
             answer = self._first(method, params)
         if note is not None:
-            note(method, params, answer)
+            note(method, params, answer, self._here.source)
         return answer
 
     def each(

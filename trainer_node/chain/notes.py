@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from web3.types import RPCEndpoint, RPCResponse
@@ -17,16 +17,19 @@ BLOCK, CALL, LOGS = map(RPCEndpoint, ("eth_getBlockByNumber", "eth_call", "eth_g
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A request, and the hash of what must be equal in every endpoint's answer."""
+    """A request, and the hash of what must be equal in every endpoint's answer. ``source``: the endpoint that gave this
+    one; None: unknown."""
 
     method: RPCEndpoint
     params: Any
     digest: bytes
+    source: Any = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, method: RPCEndpoint, params: Any, answer: RPCResponse) -> Note:
+    def of(cls, method: RPCEndpoint, params: Any, answer: RPCResponse, source: Any = None) -> Note:
         """Return the note of an answer."""
-        return cls(method, params, hashlib.sha256(repr(_canonical(method, answer)).encode()).digest())
+        digest = hashlib.sha256(repr(_canonical(method, answer)).encode()).digest()
+        return cls(method, params, digest, source)
 
     def __str__(self) -> str:
         return f"{self.method} {str(self.params)[:120]}"
@@ -38,11 +41,11 @@ class Notes:
     def __init__(self) -> None:
         self.kept: list[Note] = []
 
-    def add(self, method: RPCEndpoint, params: Any, answer: RPCResponse) -> None:
-        """Add a request and its answer. Raises RpcCorrupt if there are too many."""
+    def add(self, method: RPCEndpoint, params: Any, answer: RPCResponse, source: Any = None) -> None:
+        """Add a request, its answer, and the endpoint that gave it. Raises RpcCorrupt if there are too many."""
         if len(self.kept) >= MAX_NOTES:
             raise RpcCorrupt(f"a look at the chain takes more than {MAX_NOTES} requests")
-        self.kept.append(Note.of(method, params, answer))
+        self.kept.append(Note.of(method, params, answer, source))
 
     def extend(self, notes: Notes) -> None:
         """Add the requests of a reading that made sense. An answer that did not is read again, and decides nothing."""

@@ -258,5 +258,5 @@ def test_who_hangs_is_not_asked_to_vouch(module_anvil: Anvil) -> None:
         provider, asked = endpoints_of(web3), list[int]()
         view = Agreement(provider, ViewRule(agree=3))
         provider.every[2].hung(RpcUnavailable("late"))
-        assert not view.vouches(lambda: asked.append(1), None)
+        assert not view.vouches(lambda: asked.append(1), None, provider.serving)
         assert asked == []
