@@ -71,8 +71,8 @@ class JobQueue:
         return int(self._database.get(_UNREAD, 0)) or -int(lost())
 
     def note_unread(self, through: int) -> None:
-        """Note that jobs up to this number are to be read. SAFETY: the next transaction is the newest one, so a later
-        process would find that nothing lacks."""
+        """Note that jobs up to this number are to be read; -1: all, however many. SAFETY: the next transaction is the
+        newest one, so a later process would find that nothing lacks."""
         with contextlib.suppress(DiskFailed):
             self._database.put(_UNREAD, through)
 
@@ -247,6 +247,7 @@ class Scheduler:
         """Call ``attend``, which returns whether a job concerns us, and an error. Raises only RpcUnavailable and
         RpcCorrupt."""
         failures, count = 0, snapshot.job_count()
+        self._looked.clear()
         self._count_unread(snapshot, count)
         waits = bool(self._through)
         self.complete = True
@@ -294,7 +295,6 @@ class Scheduler:
                 self._problems.clear(f"job {job_id}")
         if waits and self._looked and self._agreed(snapshot):
             self._were_read |= self._looked
-        self._looked.clear()
         if waits and not self.unread:
             self._through = 0
             self._were_read.clear()
@@ -314,6 +314,8 @@ class Scheduler:
         be waited for without end; fewer would hide ours. So others confirm the number, or what is known stays."""
         if self._through is None:
             self._through = self._queue.unread(self._lost)
+            if self._through < 0:
+                self._queue.note_unread(self._through)
         if 0 <= self._through <= count or not count:
             return
         if self._agreed(snapshot):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from referee_py.errors import InvalidInput
-from trainer_node.chain import JobPhase
+from trainer_node.chain import JobPhase, JobView
 from trainer_node.daemon.job_queue import CONFIRM_S, PER_ROUND, JobQueue, Scheduler
 from trainer_node.errors import RpcUnavailable
 from trainer_node.observe.problems import Problems
@@ -122,3 +122,49 @@ def test_what_was_read_before_the_jobs_were_counted_is_read() -> None:
         if rounds == 2:
             clock.now, chain.doubt = clock.now + CONFIRM_S, None
     assert rounds < 1000 // PER_ROUND + 20
+
+
+def test_what_nobody_has_counted_is_unread_after_a_restart_too() -> None:
+    """The attack: endpoints disagree about the number of jobs. A move is sent meanwhile, and the process ends: its
+    newest transaction is known to the next one, which would take all jobs for read."""
+    database, clock, chain = Database(None), Hand(), Chain(100)
+    chain.doubt = "another number"
+    go(Scheduler(JobQueue(database), Problems(), lost=lambda: True), chain)
+    for _ in range(2):
+        node = Scheduler(JobQueue(database), Problems(), lost=lambda: False, clock=clock)
+        go(node, chain)
+        assert (node.unread > 0, node.complete) == (True, False)
+    clock.now, chain.doubt = clock.now + CONFIRM_S, None
+    for _ in range(5):
+        go(node, chain)
+    assert (node.unread, node.complete) == (0, True)
+
+
+def test_what_a_round_has_seen_that_ended_early_is_not_confirmed_with_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The attack: the endpoint that serves hides our stake, and lets the round end before others are asked. They
+    confirm what the next round shows, and that was another job."""
+    queue, clock = JobQueue(Database(None), per_round=4), Hand()
+    node, chain = Scheduler(queue, Problems(), lost=lambda: True, clock=clock), Chain(100)
+    chain.doubt_of_jobs = "our stake"
+    seen = list[int]()
+
+    def attend(found: JobView) -> bool:
+        seen.append(found.id)
+        chain.broken = dict.fromkeys(set(range(1, 101)) - {found.id}, RpcUnavailable("away"))
+        return False
+
+    def canonical() -> bool:
+        raise RpcUnavailable("no such block")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain, "still_canonical", canonical)
+        with pytest.raises(RpcUnavailable):
+            go(node, chain, attend)
+    assert len(seen) == 1
+    chain.broken, chain.doubt_of_jobs = {}, None
+    clock.now += CONFIRM_S
+    looked = set(go(node, chain))
+    assert seen[0] not in looked
+    assert node.unread == 100 - len(looked)
