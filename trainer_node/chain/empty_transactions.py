@@ -10,11 +10,14 @@ from ..errors import SignerUnavailable, TransactionLost
 from ..storage.tables import Transaction
 from .account import BARE_GAS, AccountReader
 from .fees import FeeRule, Offered
+from .majority import low
 from .outbox import Call, Outbox
 
 TAKE_BACK = "take back"
 MAX_GAP = 64
 """Missing nonces before one of ours that are filled; with more it is given up."""
+RESENT = 8
+"""Transactions that were mined, and are sent again at once; more of them follow when these are mined."""
 
 _log = structlog.get_logger(__name__)
 
@@ -36,21 +39,28 @@ class EmptyTransactions:
         """Send empty transactions with the nonces before this one that nobody has, or give it up if they are too many:
         an endpoint that was alone has reported a nonce that was too high, and it would never be mined.
 
-        What a reorganisation has taken back is sent again as it was: whoever needs it may not do it again.
+        What a reorganisation has taken back is sent again as it was: whoever needs it may not do it again. What pools
+        have of a database that was lost is replaced: nobody offers more for it.
         """
         # SAFETY: both counts, because an answer that is too low once must not give up what others will mine.
-        reached = max(self._reader.nonce("pending"), self._reader.nonce("latest"))
-        ours = {one.nonce for one in self._outbox.open_rows()}
-        if reached <= self._outbox.last_mined():
-            for one in self._outbox.mined_rows(reached, row.nonce):
-                self._broadcast(one)  # NOTE: refused, at no cost, where the endpoints are just behind
+        counts = self._reader.nonces("latest")
+        reached = max(self._reader.nonce("pending"), low(counts))
+        ours, mined = {one.nonce for one in self._outbox.open_rows()}, self._outbox.last_mined()
+        if reached <= mined:
+            # SAFETY: an endpoint that shows an old count must not have sent again, for each that is open, all that was
+            # ever mined. Refused, at no cost, where the endpoints are just behind.
+            if row.nonce == min(ours, default=row.nonce):
+                for one in self._outbox.mined_rows(reached, min(row.nonce, reached + RESENT)):
+                    self._broadcast(one)
             return
         if row.nonce - reached > MAX_GAP + len(ours):
             self._outbox.finish(row, "lost")
             raise TransactionLost(
                 f"{row.action} has nonce {row.nonce}, but the account has come to {reached}: it would not be mined"
             )
-        missing = [nonce for nonce in range(reached, row.nonce) if nonce not in ours]
+        # SAFETY: the highest count, or one that shows an old one would have nonces filled that were used long ago.
+        first = min(reached, max(counts[-1], mined + 1))
+        missing = [nonce for nonce in range(first, row.nonce) if nonce not in ours][:MAX_GAP]
         offered = self._offered() if missing else None
         if offered is None:
             return

@@ -20,8 +20,9 @@ class Means:
 
     def free(self, balance: int | None = None) -> int:
         """Return the wei of the account (or of a balance) that no open transaction may take."""
-        have = self._reader.balance() if balance is None else balance
-        return have - self._taken(lambda row: row.attempts[-1].max_fee)
+        # SAFETY: in this order, or the ether of one that is mined in between would be free.
+        taken = self._taken(lambda row: row.attempts[-1].max_fee)
+        return (self._reader.balance() if balance is None else balance) - taken
 
     def priced(self, call: Call) -> tuple[int, int, Offered]:
         """Simulate a call. Returns its gas, the wei that it may take, and what to offer for the gas."""

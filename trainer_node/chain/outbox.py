@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -157,6 +157,12 @@ class Outbox:
         """Return an open transaction with the same data to the same contract, with any value; None if there is none."""
         rows = (row for row in self.open_rows() if (row.to, row.data) == (call.to, call.data))
         return next(rows, None) if call.to is not None and call.data else None
+
+    def rows(self, numbers: Collection[int]) -> Sequence[Transaction]:
+        """Return those of these transactions that are there, by nonce."""
+        with self._database.session() as session:
+            among = select(Transaction).where(Transaction.id.in_(numbers))
+            return session.scalars(among.order_by(Transaction.nonce)).all()
 
     def row(self, transaction_id: int) -> Transaction:
         """Return a transaction with its attempts. Raises ChainError if there is none."""

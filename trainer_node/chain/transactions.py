@@ -176,13 +176,11 @@ class TransactionManager:
         while True:
             open_rows = self._outbox.open_rows()
             still = {row.id for row in open_rows}
-            others = [self._outbox.row(one) for one in ids if one not in still and one not in ended]
-            try:
-                for row in (*others, *open_rows):
-                    if (outcome := self._outcome(row)) is not None:
-                        ended[row.id] = outcome
-            except (RpcUnavailable, RpcCorrupt) as error:
-                _log.warning("transactions.rpc_unavailable", reason=str(error))
+            closed = set(ids) - still - ended.keys()
+            others = self._outbox.rows(closed)
+            gone = closed - {row.id for row in others}
+            ended |= dict.fromkeys(gone, TransactionLost("it is so old that the database has dropped it"))
+            ended |= self._look((*others, *open_rows))
             if self._stop.is_set():
                 deadline = min(deadline, self._clock() + _STOP_GRACE_S)
             if ended.keys() >= set(ids) or self._clock() >= deadline:
@@ -190,15 +188,15 @@ class TransactionManager:
             self._sleep(self._poll_s)
 
     def recover(self) -> list[int]:
-        """After a start, confirm what was mined meanwhile, and send the rest again. Returns ids that are still open."""
-        for row in self._outbox.open_rows():
-            self._outcome(row)
-            _log.info(
-                "transaction.recovered",
-                action=row.action,
-                nonce=row.nonce,
-                status=self._outbox.row(row.id).status,
-            )
+        """After a start, confirm what was mined meanwhile, and send the rest again. Returns ids that are still open.
+
+        SAFETY: whoever does not answer about our transactions may show the chain, and keeps nobody from what is due.
+        """
+        rows = self._outbox.open_rows()
+        self._look(rows)
+        for row in rows:
+            status = self._outbox.row(row.id).status
+            _log.info("transaction.recovered", action=row.action, nonce=row.nonce, status=status)
         return self.open()
 
     def confirm(self, *, timeout_s: float = 300.0) -> None:
@@ -299,6 +297,19 @@ class TransactionManager:
 
     # ------------------------------------------------------------------ confirming
 
+    def _look(self, rows: Sequence[Transaction]) -> dict[int, Receipt | AssayError]:
+        """Look at each once, until endpoints do not answer. Return how those have ended that have."""
+        ended = dict[int, Receipt | AssayError]()
+        for row in rows:
+            try:
+                if (outcome := self._outcome(row)) is not None:
+                    ended[row.id] = outcome
+            except (RpcUnavailable, RpcCorrupt) as error:
+                _log.warning("transactions.rpc_unavailable", action=row.action, reason=str(error))
+                if isinstance(error, RpcUnavailable):
+                    break
+        return ended
+
     def _outcome(self, row: Transaction) -> Receipt | AssayError | None:
         """Look at a transaction once. Return how it has ended; None while it is open."""
         try:
@@ -344,9 +355,8 @@ class TransactionManager:
         self._outbox.finish(row, "mined" if ok else "failed", receipt)
         if ok:
             return receipt
-        raise TransactionFailed(
-            row.action, receipt.tx_hash, receipt.gas_used, self._reader.cause(_call_of(row), receipt.block)
-        )
+        cause = self._reader.cause(Call(row.action, row.to, row.data, row.value), receipt.block)
+        raise TransactionFailed(row.action, receipt.tx_hash, receipt.gas_used, cause)
 
     def _missed(self, row: Transaction) -> None:
         """Note that a nonce is used while most endpoints have no receipt of ours; call the transaction lost in the
@@ -387,7 +397,3 @@ class TransactionManager:
         self._metrics.add("replacements", row.action)
         told = {"action": row.action, "nonce": row.nonce, "max_fee": raised.max_fee}
         _log.info("transaction.replaced", **told, refusal=refusal)
-
-
-def _call_of(row: Transaction) -> Call:
-    return Call(row.action, row.to, row.data, row.value)

@@ -22,7 +22,7 @@ from referee_py.errors import AssayError, Unavailable
 
 from ..chain import ChainClient, JobView, TransactionManager
 from ..chain.events import MIN_DEPTH, EventCache
-from ..errors import ConfigError, DiskFailed, KeystoreError, RpcUnavailable, TransactionPending
+from ..errors import ChainError, ConfigError, DiskFailed, KeystoreError, RpcUnavailable
 from ..network.artifact_server import ArtifactServer
 from ..network.fetcher import Fetcher
 from ..network.peer_costs import Peers
@@ -323,11 +323,12 @@ class Service:
     def _recover(self, transactions: TransactionManager) -> None:
         """Wait for transactions of an earlier process, that this one does not act twice.
 
-        SAFETY: one that is never mined must not keep us from all else. An act that is open is not sent again.
+        SAFETY: one that is never mined, or about which nobody answers, must not keep us from all else. An act that is
+        open is not sent again.
         """
         try:
             transactions.confirm(timeout_s=RECOVERY_S)
-        except TransactionPending as error:
+        except ChainError as error:
             _log.warning("transaction.still_open", reason=str(error))
 
     def round(self) -> float:

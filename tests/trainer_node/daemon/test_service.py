@@ -28,7 +28,9 @@ from trainer_node.daemon.loop import Loop
 from trainer_node.daemon.service import IDLE_POLLS, Daemon, Service, open_daemon
 from trainer_node.errors import (
     AlreadyRunning,
+    ChainError,
     ConfigError,
+    FeeTooHigh,
     KeystoreError,
     RpcUnavailable,
     SchemaMismatch,
@@ -111,12 +113,20 @@ def test_errors_of_a_round_are_contained_and_shown(node: Daemon) -> None:
     assert "assay_rpc_up 1.0" in text
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        TransactionPending("act (nonce 1000) was not mined"),
+        RpcUnavailable("transaction indexing is in progress"),
+        FeeTooHigh("base fee 300 gwei"),
+    ],
+)
 def test_a_transaction_that_is_never_mined_does_not_keep_a_daemon_from_its_rounds(
-    node: Daemon, monkeypatch: pytest.MonkeyPatch
+    node: Daemon, monkeypatch: pytest.MonkeyPatch, error: ChainError
 ) -> None:
     def confirm(*, timeout_s: float) -> None:
         assert timeout_s <= 60, "clocks run meanwhile"
-        raise TransactionPending("act (nonce 1000) was not mined")
+        raise error
 
     assert node.transactions is not None
     monkeypatch.setattr(node.transactions, "confirm", confirm)
