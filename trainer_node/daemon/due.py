@@ -20,8 +20,8 @@ class Due:
     stakes: tuple[int, int] | None = None
     """The job that it stakes on, and the wei that the job may take from then on (`reserved_ether`)."""
     opens: bool = False
-    """True if it stakes, or signs what a bond rests on, where nothing of ours is known to be yet: it waits until it is
-    known which jobs are ours (`job_queue`)."""
+    """True if it stakes or deposits, or signs what a bond rests on, where nothing of ours is known to be yet: it waits
+    until it is known which jobs are ours (`job_queue`)."""
     helps: int | None = None
     """The job, if the transaction is another party's business and wins us nothing (`helping`)."""
     exposes: bool = False

@@ -29,14 +29,18 @@ class Forwarder:
     started: int
     market: Callable[[int], Market]
     _not_before: int = field(default=0, init=False)
+    _mined: int = field(default=0, init=False)
+    """The block that has the last transfer."""
 
     def due(self, snapshot: Snapshot, spare: int, *, known: bool) -> list[Due]:
         """Return the transfer that is due. ``spare``: wei that no job may need. ``known``: all jobs of ours have been
         read in this round, and no transaction of ours is open.
 
-        SAFETY: after a start, a snapshot of a block before it may not show a stake of an earlier process.
+        SAFETY: after a start, a snapshot of a block before it may not show a stake of an earlier process. A transfer
+        that a reorganisation takes back waits in the pools again: a second one would take what jobs may need.
         """
-        if not known or snapshot.block.number < self.started or snapshot.now < self._not_before:
+        shown = snapshot.block.number >= max(self.started, self._mined)
+        if not known or not shown or snapshot.now < self._not_before:
             return []
         amount = spare - self.floor
         if amount < WORTH * TRANSFER_GAS * max(1, self.market(snapshot.block.base_fee).fee):
@@ -45,6 +49,8 @@ class Forwarder:
         def sent(receipt: Receipt | None) -> None:
             if receipt is None:
                 self._not_before = snapshot.now + AGAIN_S
+            else:
+                self._mined = receipt.block
 
         about = {"to": self.to, "wei": amount}
         return [Due(Call("forward", self.to, b"", amount), "money.forwarded", about, then=sent, exposes=True)]

@@ -114,7 +114,7 @@ class JobPlayer:
         where, salt = self._where(job), self._refutation_salt(job, lie)
         committed = commitment(*where, lie.root, lie.computed, lie.against, salt)
         head = self._node.client.at_head()
-        if self._refutes(head, job, lie, committed):
+        if self._refutes(snapshot, head, job, lie, committed):
             return []
 
         def sent(receipt: Receipt | None) -> None:
@@ -125,13 +125,17 @@ class JobPlayer:
         call = Call.of(self._jobs, "refute", job.id, told, salt, value=price)
         return self._opened(job, committed, Due(call, exposes=True, then=sent), None)
 
-    def _refutes(self, head: Snapshot, job: JobView, lie: Refuted, committed: bytes) -> bool:
+    def _refutes(
+        self, snapshot: Snapshot, head: Snapshot, job: JobView, lie: Refuted, committed: bytes
+    ) -> bool:
         """Return whether our refutation is on the chain, as far as its newest block shows.
 
         SAFETY: the contract takes the same refutation again, at twice the price, and a snapshot is some blocks old.
         """
         # NOTE: an endpoint may consist of several machines, some of which are behind the head.
-        if head.block.number < self._refuted[job.id].get(committed, 0):
+        # SAFETY: what a reorganisation takes back waits in the pools again, where neither outbox nor head show it. Once
+        # a snapshot must show it, it is mined again, or nobody has it.
+        if min(snapshot.block.number, head.block.number) < self._refuted[job.id].get(committed, 0):
             return True
         now, me = head.job(job.id, told=False), self._account.address
         target = now.group_of_root(lie.against)

@@ -181,10 +181,11 @@ class Participant(Role):
         self._node.gauges.job(job, own, snapshot.now)
         if watched and is_over(job, snapshot.now) and JobAction.FINALIZE not in acts:
             acts.append(JobAction.FINALIZE)
+        opens = not (ours or watched)
         requests = (
             own is None
             and requester is not None
-            and _add(turns, "data requests", lambda: requester.due(snapshot, job))
+            and _add(turns, "data requests", lambda: requester.due(snapshot, job), opens=opens)
         )
         # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
         helps = None if at_stake or watched else job.id
@@ -199,7 +200,6 @@ class Participant(Role):
                 close = partial(self._closer.due, snapshot, job, results[0].root, helps=helps)
                 turns.append(Turn("closings", close))
         if self._jobs is not None:
-            opens = not (ours or watched)
             turns += [
                 Turn(act, partial(self._jobs.due, snapshot, job, act, own), None, opens) for act in acts
             ]
@@ -327,7 +327,7 @@ def _found(job: JobView, own: RunClaim | None, *, soon: bool) -> Found:
     return Found.DIFFERS if disagreements(job, own) else Found.NOTHING
 
 
-def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> bool:
+def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None], *, opens: bool = False) -> bool:
     """Add a turn for what is due; return False if there is nothing to attend to (None). An error takes the turn."""
     try:
         dues = decide()
@@ -335,5 +335,5 @@ def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> 
         turns.append(Turn(of, raising(error)))
         return True
     if dues is not None:
-        turns.append(Turn(of, lambda: dues))
+        turns.append(Turn(of, lambda: dues, None, opens))
     return dues is not None

@@ -58,6 +58,14 @@ def test_a_refusal_is_tried_again_later(forwarder: Forwarder) -> None:
     assert sums(forwarder, 3 * ETHER, at(100 + AGAIN_S)) == [2 * ETHER]
 
 
+def test_nothing_goes_again_before_a_look_must_show_the_last_transfer(forwarder: Forwarder) -> None:
+    """A reorganisation gives the account back what it has sent, for the moment."""
+    (due,) = forwarder.due(at(number=10), 3 * ETHER, known=True)
+    due.then(SimpleNamespace(block=13))  # type: ignore[arg-type]
+    assert sums(forwarder, 3 * ETHER, at(number=12)) == []
+    assert sums(forwarder, 3 * ETHER, at(number=13)) == [2 * ETHER]
+
+
 def test_settings_name_both_the_account_and_the_floor() -> None:
     with pytest.raises(ConfigError, match="withdrawal_address and keep_eth go together"):
         load_settings(withdrawal_address=COLD)
