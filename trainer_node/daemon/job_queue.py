@@ -67,8 +67,11 @@ class JobQueue:
 
     def unread(self, lost: Callable[[], bool]) -> int:
         """Return the number of jobs of which this database may not know that they are ours, as an earlier process has
-        noted it; -1 if nobody has counted them, though the account has sent what is ``lost``."""
-        return int(self._database.get(_UNREAD, 0)) or -int(lost())
+        noted it; -1 if nobody has counted them, though the account has sent what is ``lost``.
+
+        SAFETY: a note may be of an earlier loss, and come with a backup: jobs that are newer may be ours, too.
+        """
+        return -1 if lost() else int(self._database.get(_UNREAD, 0))
 
     def note_unread(self, through: int) -> None:
         """Note that jobs up to this number are to be read; -1: all, however many. SAFETY: the next transaction is the

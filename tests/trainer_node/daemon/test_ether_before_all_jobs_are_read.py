@@ -168,3 +168,13 @@ def test_what_a_round_has_seen_that_ended_early_is_not_confirmed_with_the_next(
     looked = set(go(node, chain))
     assert seen[0] not in looked
     assert node.unread == 100 - len(looked)
+
+
+def test_what_an_earlier_loss_has_noted_is_not_all_that_is_unread() -> None:
+    """A backup of a time at which 100 jobs were to be read is restored, and the account has staked on a later one."""
+    database, clock = Database(None), Hand()
+    go(Scheduler(JobQueue(database), Problems(), lost=lambda: True, clock=clock), Chain(100))
+    node, chain = Scheduler(JobQueue(database), Problems(), lost=lambda: True, clock=clock), Chain(500)
+    for _ in range(4):
+        go(node, chain)
+    assert node.unread > 200
