@@ -1,13 +1,20 @@
 """Chooses the block at which the chain is read: the newest that counts, the newest, or one by its number.
 
 snapshot = client.snapshot()    latest - confirmations, pinned by number, remembered by hash
+client.newest(read)             what most endpoints show at their newest blocks
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from ..errors import RpcUnavailable
 from .connection import Connection
+from .majority import agreed
 from .snapshot import Snapshot
+
+T = TypeVar("T")
 
 
 class ChainClient(Connection):
@@ -24,8 +31,16 @@ class ChainClient(Connection):
         return Snapshot(self, look.block, look.doubt)
 
     def at_head(self) -> Snapshot:
-        """Return the state at the newest block, which may still be replaced."""
+        """Return the state at the newest block, which may still be replaced, as one endpoint shows it."""
         return Snapshot(self, self.block())
+
+    def newest(self, read: Callable[[Snapshot], T]) -> T:
+        """Return what most endpoints give, each at its newest block; on a tie, what the serving one gives.
+
+        SAFETY: nobody confirms what is read there, and by what such a block shows an act is not done: one endpoint
+        could hide for ever that it is due. Raises RpcUnavailable and RpcCorrupt.
+        """
+        return agreed(self.endpoints, lambda: read(self.at_head()))
 
     def at(self, number: int) -> Snapshot:
         """Return the state at a block by number."""

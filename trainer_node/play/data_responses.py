@@ -33,13 +33,14 @@ Answered = tuple[bytes, Place, Response]
 
 
 class DataResponder:
-    """Sends with ``transactions``. ``newest`` returns the state at the newest block. Works until ``stop`` is set."""
+    """Sends with ``transactions``. ``newest`` returns what most endpoints give at their newest blocks. Works until
+    ``stop`` is set."""
 
     def __init__(
         self,
         contracts: Contracts,
         transactions: TransactionManager,
-        newest: Callable[[], Snapshot],
+        newest: Callable[[Callable[[Snapshot], frozenset[Key] | None]], frozenset[Key] | None],
         stop: threading.Event,
     ) -> None:
         self._contracts = contracts
@@ -70,15 +71,23 @@ class DataResponder:
         ready = self._answers.ask(job.id, replay, wanted)
         if not ready:
             return
-        head = self._newest()
-        if self._on_its_way(job.id, head.block.number):
+        mined = self._mined_in(job.id)
+        if mined is None:
             return
+
+        def still_open(head: Snapshot) -> frozenset[Key] | None:
+            if head.block.number < mined:
+                return None
+            if head.block.number <= snapshot.block.number:
+                return frozenset(ready)
+            return frozenset(head.ledger(head.job(job.id, told=False)).open).intersection(ready)
+
         # SAFETY: the snapshot is some blocks old, and for what is answered by now, by us or another, nobody pays again.
         # What a reorganisation takes back is open in the newest block again, and is sent again.
-        if head.block.number > snapshot.block.number:
-            ready = {
-                key: ready[key] for key in head.ledger(head.job(job.id, told=False)).open if key in ready
-            }
+        left = self._newest(still_open)
+        if left is None:
+            return
+        ready = {key: ready[key] for key in left}
         # SAFETY: in this order, computing one interval a period and sending 100,000 bytes a minute is always in time.
         order = sorted(ready, key=lambda key: (wanted[key], key[1]))
         batch = self._batch(job, order, ready, replay)
@@ -97,16 +106,18 @@ class DataResponder:
         """True while answers are being computed."""
         return self._answers.busy
 
-    def _on_its_way(self, job_id: int, head: int) -> bool:
-        """Return whether the last answers to a job's requests may still be mined, or are in a block after ``head``.
+    def _mined_in(self, job_id: int) -> int | None:
+        """Return the block that has the last answers to a job's requests, 0 without any; None: they are on their way.
 
         SAFETY: one transaction at a time, so that a move of a match, which is mined after it, is a block late at most.
         """
         self._earlier &= set(self._transactions.open())
-        if self._earlier or job_id not in self._sent:
-            return bool(self._earlier)
+        if self._earlier:
+            return None
+        if job_id not in self._sent:
+            return 0
         status, block = self._transactions.outcome(self._sent[job_id])
-        return status == "open" or (block is not None and block > head)
+        return None if status == "open" else block or 0
 
     def _batch(
         self, job: JobView, order: Sequence[Key], ready: Mapping[Key, Response], replay: Replay

@@ -113,8 +113,7 @@ class JobPlayer:
         self._reserve(job, sum(price.wanted for price in prices), stakes=len(prices))
         where, salt = self._where(job), self._refutation_salt(job, lie)
         committed = commitment(*where, lie.root, lie.computed, lie.against, salt)
-        head = self._node.client.at_head()
-        if self._refutes(snapshot, head, job, lie, committed):
+        if self._refutes(snapshot, job, lie, committed):
             return []
 
         def sent(receipt: Receipt | None) -> None:
@@ -125,25 +124,30 @@ class JobPlayer:
         call = Call.of(self._jobs, "refute", job.id, told, salt, value=price)
         return self._opened(job, committed, Due(call, exposes=True, then=sent), None)
 
-    def _refutes(
-        self, snapshot: Snapshot, head: Snapshot, job: JobView, lie: Refuted, committed: bytes
-    ) -> bool:
-        """Return whether our refutation is on the chain, as far as its newest block shows.
+    def _refutes(self, snapshot: Snapshot, job: JobView, lie: Refuted, committed: bytes) -> bool:
+        """Return whether our refutation is on the chain, or may be, as far as its newest block shows.
 
         SAFETY: the contract takes the same refutation again, at twice the price, and a snapshot is some blocks old.
         """
-        # NOTE: an endpoint may consist of several machines, some of which are behind the head.
         # SAFETY: what a reorganisation takes back waits in the pools again, where neither outbox nor head show it. Once
         # a snapshot must show it, it is mined again, or nobody has it.
-        if min(snapshot.block.number, head.block.number) < self._refuted[job.id].get(committed, 0):
+        mined = self._refuted[job.id].get(committed, 0)
+        if snapshot.block.number < mined:
             return True
-        now, me = head.job(job.id, told=False), self._account.address
-        target = now.group_of_root(lie.against)
-        stakes = {claim.group for claim in now.stakes_of(me)}
-        return target is not None and any(
-            group.refutes == target.index and group.root == lie.root and group.index in stakes
-            for group in now.groups
-        )
+
+        def shown(head: Snapshot) -> bool:
+            # NOTE: an endpoint may consist of several machines, some of which are behind the head.
+            if head.block.number < mined:
+                return True
+            now = head.job(job.id, told=False)
+            target = now.group_of_root(lie.against)
+            stakes = {claim.group for claim in now.stakes_of(self._account.address)}
+            return target is not None and any(
+                group.refutes == target.index and group.root == lie.root and group.index in stakes
+                for group in now.groups
+            )
+
+        return self._node.client.newest(shown)
 
     def _reserve(self, job: JobView, price: int, stakes: int = 1) -> None:
         """Keep ``price`` wei for so many stakes, and what the job may take from us once they are given.
@@ -159,17 +163,20 @@ class JobPlayer:
 
         NOTE: until the commitment is old enough, the simulation refuses what it is to, which costs nothing.
         """
-        # NOTE: a snapshot is some blocks old and may not show our commitment.
-        head = self._node.client.at_head()
-        if head.committed_at(job.id, committed):
+        mined = self._committed[job.id].get(committed, 0)
+        # NOTE: a snapshot is some blocks old and may not show our commitment; and an endpoint may consist of several
+        # machines, some of which are behind the head.
+        there, late = self._node.client.newest(
+            lambda head: (head.committed_at(job.id, committed) > 0, head.block.number < mined)
+        )
+        if there:
             return [shown]
         if too_late is not None:
             if job.reclaim_end not in self._unripe[job.id]:
                 self._unripe[job.id].add(job.reclaim_end)
                 _log.warning("challenge.too_late", job=job.id, reason=str(too_late))
             return []
-        # NOTE: an endpoint may consist of several machines, some of which are behind the head.
-        if head.block.number < self._committed[job.id].get(committed, 0):
+        if late:
             return []
 
         def sent(receipt: Receipt | None) -> None:

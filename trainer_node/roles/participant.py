@@ -108,7 +108,7 @@ class Participant(Role):
         matches = MatchPlayer(contracts.referee, opponents, node.stop, patience)
         hearings = HearingPlayer(contracts, key.address, opponents, node.stop, patience, self._runner.first)
         self._disputes = Disputes(node, self._runner, key.address, self._undone, matches, hearings)
-        self._responder = DataResponder(contracts, key, node.client.at_head, node.stop)
+        self._responder = DataResponder(contracts, key, node.client.newest, node.stop)
         self._closer = Closer(contracts, key.address)
 
     def works_at(self, job_id: int) -> bool:

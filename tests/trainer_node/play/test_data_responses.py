@@ -52,8 +52,8 @@ class Chain(Sent):
             ledger=lambda _: ledger,
         )
 
-    def newest(self) -> Any:
-        return self.view(self.number, self.open_at_head)
+    def newest(self, read: Any) -> Any:
+        return read(self.view(self.number, self.open_at_head))
 
     def mined(self) -> None:
         """Mine what is open."""

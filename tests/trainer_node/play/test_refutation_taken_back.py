@@ -33,7 +33,8 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Any:
     head: Any = SimpleNamespace(
         block=SimpleNamespace(number=0), job=lambda *_, **__: job(stakes_of=lambda _: [], groups=())
     )
-    player._node = SimpleNamespace(public_uri="", client=SimpleNamespace(at_head=lambda: head))
+    player.head = head
+    player._node = SimpleNamespace(public_uri="", client=SimpleNamespace(newest=lambda read: read(head)))
     return player
 
 
@@ -42,7 +43,7 @@ def job(**shown: Any) -> Any:
 
 
 def sends(player: Any, head: int, seen: int) -> bool:
-    player._node.client.at_head().block.number = head
+    player.head.block.number = head
     lie: Any = SimpleNamespace(against=b"a", index=1, root=b"r", claimed=b"1", computed=b"2", siblings=())
     snapshot: Any = SimpleNamespace(block=SimpleNamespace(number=seen))
     return bool(player.refute(snapshot, job(), lie, [lie]))
