@@ -170,7 +170,7 @@ class TransactionManager:
     def wait_all(self, ids: Sequence[int], *, timeout_s: float) -> dict[int, Receipt | AssayError]:
         """Wait for several of our transactions at once. Returns how those have ended that have.
 
-        SAFETY: each open one is looked at once a poll, however many are waited for.
+        SAFETY: each open one is looked at once a poll, however many are waited for, and only while there is time.
         """
         deadline, ended = self._clock() + timeout_s, dict[int, Receipt | AssayError]()
         while True:
@@ -180,7 +180,7 @@ class TransactionManager:
             others = self._outbox.rows(closed)
             gone = closed - {row.id for row in others}
             ended |= dict.fromkeys(gone, TransactionLost("it is so old that the database has dropped it"))
-            ended |= self._look((*others, *open_rows))
+            ended |= self._look((*others, *open_rows), deadline if timeout_s else float("inf"))
             if self._stop.is_set():
                 deadline = min(deadline, self._clock() + _STOP_GRACE_S)
             if ended.keys() >= set(ids) or self._clock() >= deadline:
@@ -193,10 +193,9 @@ class TransactionManager:
         SAFETY: whoever does not answer about our transactions may show the chain, and keeps nobody from what is due.
         """
         rows = self._outbox.open_rows()
-        self._look(rows)
-        for row in rows:
-            status = self._outbox.row(row.id).status
-            _log.info("transaction.recovered", action=row.action, nonce=row.nonce, status=status)
+        self._look(rows, float("inf"))
+        for row in self._outbox.rows([row.id for row in rows]):
+            _log.info("transaction.recovered", action=row.action, nonce=row.nonce, status=row.status)
         return self.open()
 
     def confirm(self, *, timeout_s: float = 300.0) -> None:
@@ -297,10 +296,12 @@ class TransactionManager:
 
     # ------------------------------------------------------------------ confirming
 
-    def _look(self, rows: Sequence[Transaction]) -> dict[int, Receipt | AssayError]:
-        """Look at each once, until endpoints do not answer. Return how those have ended that have."""
+    def _look(self, rows: Sequence[Transaction], until: float) -> dict[int, Receipt | AssayError]:
+        """Look at each once, until endpoints do not answer or time is up. Return how those have ended that have."""
         ended = dict[int, Receipt | AssayError]()
         for row in rows:
+            if self._clock() > until:
+                break
             try:
                 if (outcome := self._outcome(row)) is not None:
                     ended[row.id] = outcome

@@ -131,3 +131,25 @@ def test_what_a_lost_database_has_sent_for_little_holds_up_nothing(
     assert manager._outbox.row(move).nonce == 1
     assert manager.wait(move, timeout_s=600.0).gas_used
     assert bench.chain_nonce() == 2
+
+
+def test_slow_endpoints_make_no_wait_longer(
+    anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: one of two endpoints answers each request at the last moment, and whoever lets many of ours wait for
+    a block decides how long a round is."""
+    bench, clock = Bench(anvil.url, anvil.keys[0], tmp_path), Clock()
+    manager = bench.manager(replace_after_s=1e9, clock=clock, sleep=clock.sleep)
+    bench.rpc("evm_setAutomine", False)
+    numbers = [manager.submit(Call("move", OTHER, bytes([number]), 0)) for number in range(1, 9)]
+    look = manager._advance
+
+    def slow(row: Transaction) -> Any:
+        clock.sleep(25)
+        return look(row)
+
+    monkeypatch.setattr(manager, "_advance", slow)
+    manager.wait_all(numbers, timeout_s=60.0)
+    assert clock() <= 60 + 25
+    bench.mine()
+    assert list(manager.wait_all(numbers, timeout_s=0.0)) == numbers, "each is looked at before a round"
