@@ -48,7 +48,7 @@ class Means:
     def know_sent(self) -> None:
         """Note that all is known that the account has sent until now, also by other programs. It never raises."""
         with contextlib.suppress(RpcUnavailable, RpcCorrupt, DiskFailed):
-            self._outbox.known = self._count()
+            self._outbox.known = self._reader.nonce("latest")  # NOTE: the lower one, of two
 
     def _count(self) -> int:
         counts = self._reader.nonces("latest")

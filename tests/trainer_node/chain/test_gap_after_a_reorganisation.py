@@ -17,6 +17,7 @@ from trainer_node.errors import InsufficientFunds
 from trainer_node.play.data_responses import DataResponder
 from trainer_node.storage.tables import Transaction
 
+from .liar import Liar
 from .outbox_bench import OTHER, Bench, poor_with
 
 
@@ -108,6 +109,21 @@ def test_transactions_of_others_with_our_key_are_known_once_all_jobs_were_read(
     assert manager.means.lacks_sent()
     manager.means.know_sent()
     assert not bench.manager().means.lacks_sent()
+
+
+def test_a_count_that_one_of_two_has_made_up_is_not_known(anvil: Anvil, tmp_path: Path) -> None:
+    """The attack: it says once that there are a million, and no later loss would be found."""
+    with Liar(anvil.url) as liar:
+        bench = Bench([anvil.url, liar.url], anvil.keys[0], tmp_path)  # type: ignore[arg-type]
+        manager = bench.manager()
+        liar.lies["eth_getTransactionCount"] = hex(10**6)
+        manager.means.know_sent()
+        liar.lies.clear()
+        bench.rpc("evm_setAutomine", True)
+        by_hand = tmp_path / "by hand"
+        by_hand.mkdir()
+        Bench(anvil.url, anvil.keys[0], by_hand).manager().send(bench.pay())
+        assert bench.manager().means.lacks_sent()
 
 
 def test_what_open_transactions_pay_is_not_spent_twice(
