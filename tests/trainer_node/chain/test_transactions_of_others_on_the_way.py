@@ -12,7 +12,7 @@ from tests.conftest import Anvil
 from tests.support.clock import Clock
 from trainer_node.chain import Call, FeeRule
 from trainer_node.errors import TransactionLost
-from trainer_node.storage.tables import Transaction
+from trainer_node.storage.tables import Attempt, Transaction
 
 from .liar import Liar
 from .outbox_bench import GWEI, OTHER, Bench
@@ -34,7 +34,12 @@ def test_an_endpoint_that_counts_too_few_has_not_all_sent_again(
         moves = [manager.submit(Call("move", OTHER, bytes([number]), 0)) for number in range(1, 6)]
         liar.lies["eth_getTransactionCount"] = "0x0"
         sent, send = list[bytes](), manager._send_raw
-        monkeypatch.setattr(manager, "_send_raw", lambda one: sent.append(one.hash) or send(one))
+
+        def counted(attempt: Attempt) -> str | None:
+            sent.append(attempt.hash)
+            return send(attempt)
+
+        monkeypatch.setattr(manager, "_send_raw", counted)
         clock.sleep(60)
         assert manager.wait_all(moves, timeout_s=0.0) == {}
         assert len(sent) <= 40, "the moves, and few others"

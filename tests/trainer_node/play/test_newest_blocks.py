@@ -24,7 +24,7 @@ NOTHING = "0x5f5f5260205ff3"
 def test_a_commitment_that_one_endpoint_has_made_up_is_made(module_anvil: Anvil) -> None:
     with endpoints(module_anvil) as (web3, (liar, *_)):
         client = ChainClient(web3, DEPLOYMENT, policy=ViewRule(depth=3, agree=2))
-        ask: Callable[..., Any] = lambda method, *params: web3.provider.make_request(method, list(params))  # type: ignore[arg-type]  # noqa: E731
+        ask: Callable[..., Any] = lambda method, *params: web3.provider.make_request(method, list(params))  # noqa: E731
         ask("anvil_setCode", ADDRESS, NOTHING)
         ask("anvil_mine", hex(10), hex(12))
         snapshot = client.snapshot()

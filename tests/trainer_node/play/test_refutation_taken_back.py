@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from trainer_node.chain import Call
 from trainer_node.play import jobs
 from trainer_node.play.jobs import JobPlayer
 
@@ -21,7 +22,7 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A player whose refutation was mined, and is shown no more."""
     monkeypatch.setattr(jobs, "refuting", lambda *_: SimpleNamespace(wanted=100))
     monkeypatch.setattr(jobs, "commitment", lambda *_: b"c")
-    monkeypatch.setattr(jobs.Call, "of", lambda *_, **__: SimpleNamespace(action="refute"))
+    monkeypatch.setattr(Call, "of", lambda *_, **__: SimpleNamespace(action="refute"))
     player: Any = object.__new__(JobPlayer)
     player._account = player._jobs = SimpleNamespace(address="me")
     player._started_at = 0
