@@ -55,6 +55,8 @@ class Registered:
     panel: str
 
 
+MAX_SEEN = 64
+"""Matches of a job that are asked for though no event names them and no group is in them: the newest."""
 CHANGES = ("Claimed", "Refuted", "LogsRevealed", "LogsWithheld", "ClaimLost", "GroupDied")
 """Events of the Jobs contract after which a job of strangers may ask for a look; none of them costs gas alone."""
 
@@ -249,13 +251,14 @@ class Snapshot:
         a reorganisation has removed them.
 
         SAFETY: no view has the number of a job's matches, so an endpoint that lacks an event can hide one for a while.
+        And it can make up any number of open ones in one look, each of which costs a request at the next.
         """
         events = self._events(Query(self._contracts.jobs, (job_id,), ("Paired",)), job_id)
         found = dict.fromkeys(int(event.args["matchId"]) for event in events)
         found |= dict.fromkeys(self._jobs[job_id].match_ids() if job_id in self._jobs else [])
-        seen, referee = self._client.matches.setdefault(job_id, {}), self._contracts.referee
+        seen, referee = self._client.matches.get(job_id, {}), self._contracts.referee
         found |= {k: None for k in seen if k not in found and self._read.view(referee, "getMatch", k).phase}
-        seen.update(found)
+        self._client.matches[job_id] = dict.fromkeys([*found][-MAX_SEEN:])
         return list(found)
 
     def job_events(self, job_id: int, *names: str) -> list[Event]:

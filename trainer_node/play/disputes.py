@@ -49,7 +49,7 @@ class Disputes:
         """True while moves in matches are being computed."""
         return self._matches.computing
 
-    def note(self, job: JobView) -> None:
+    def note(self, snapshot: Snapshot, job: JobView) -> None:
         """Remember the matches in which we are a spokesman: their hearings may outlast them. Forget those that are
         over."""
         open_matches = job.match_ids() if job.open_matches else []
@@ -58,7 +58,7 @@ class Disputes:
             pair = job.pair(number)
             if pair is not None and self._speaks(job, pair):
                 with contextlib.suppress(DiskFailed):  # every look tries again
-                    self._undone.note(job.id, number, heard=False)
+                    self._undone.note(job.id, number, heard=False, shown=snapshot)
 
     def hearings(
         self, snapshot: Snapshot, job: JobView, *, ours: bool
@@ -75,7 +75,7 @@ class Disputes:
         for hearing in found:
             if hearing.player(self._me):
                 with contextlib.suppress(DiskFailed):
-                    self._undone.note(job.id, hearing.match_id, heard=True)
+                    self._undone.note(job.id, hearing.match_id, heard=True, shown=snapshot)
         if not unread:
             needed = self._undone.hearing_ids(job.id).union(hearing.id for hearing in found)
             self._hearings.forget(job.id, but=needed)

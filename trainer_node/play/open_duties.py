@@ -58,12 +58,16 @@ class Undone:
         """Return the panel's ids for the hearings of these matches, whether there have been any."""
         return {hearing_id(self._referee, match) for match in self.of(job)}
 
-    def note(self, job: int, match: int, *, heard: bool) -> None:
-        """Remember a match. ``heard``: see `Open`.
+    def note(self, job: int, match: int, *, heard: bool, shown: Snapshot | None = None) -> None:
+        """Remember a match. ``heard``: see `Open`; ``shown``: the look that shows it, None for an act of our own.
 
+        SAFETY: each is asked for in every round until its job has ended, and one endpoint can show any number of them
+        in one look. So a new one is believed once enough endpoints confirm it; it is played meanwhile.
         Raises DiskFailed if the disk refuses it: then this process knows it, and the next call tries again.
         """
         before = self._open.get(job, {}).get(match)
+        if before is None and shown is not None and self._confirmer.refusal(shown) is not None:
+            return
         now = Open(heard or (before is not None and before.heard))
         if now != before or (job, match) in self._unsaved:
             self._put(job, match, now)

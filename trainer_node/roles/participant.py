@@ -141,7 +141,7 @@ class Participant(Role):
         left = any(not one.lost for one in stakes) or (holds and claim is None)
         at_stake = left and not job.phase.ended
         if self._disputes is not None:
-            self._disputes.note(job)
+            self._disputes.note(snapshot, job)
         watches = self._watcher is not None and self._watcher.watches(job)
         if not job.phase.ended:
             self._ends.back(job.id)

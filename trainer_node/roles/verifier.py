@@ -129,7 +129,7 @@ class Verifier(Role):
         for hearing in hearings:
             if hearing.voted(self._me):
                 with contextlib.suppress(DiskFailed):  # every look tries again
-                    self._undone.note(job.id, hearing.match_id, heard=True)
+                    self._undone.note(job.id, hearing.match_id, heard=True, shown=snapshot)
         # SAFETY: a look may lack a hearing with our vote. It is over when the panel says so, and not before.
         undone = self._undone.hearing_ids(job.id)
         needed = undone.union(hearing.id for hearing in hearings)

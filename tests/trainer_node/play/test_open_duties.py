@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from referee_py.game.state import Phase
 from referee_py.panel.state import HearingPhase
 from tests.support.small_disk import Refusal
-from trainer_node.chain import JobPhase
+from trainer_node.chain import JobPhase, Snapshot
+from trainer_node.chain.snapshot import MAX_SEEN
 from trainer_node.daemon.job_queue import JobQueue
-from trainer_node.errors import DiskFull
+from trainer_node.errors import DiskFull, RpcUnavailable
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.play.ends import CONFIRM_S
 from trainer_node.play.open_duties import Open, Undone, is_done, outlasts_s
@@ -271,3 +273,44 @@ def test_what_the_disk_refuses_is_known_meanwhile_and_written_later(monkeypatch:
         assert undone.of(3) == [7]
     undone.note(3, 7, heard=True)
     assert database.undone() == [(3, 7, True, None)]
+
+
+def test_matches_that_one_endpoint_has_made_up_are_not_kept() -> None:
+    """The attack: in one look it shows us as a spokesman in ten thousand matches, each of which would be asked for in
+    every round until its job has ended."""
+    database, clock, asked = Database(None), Hand(), list[int]()
+    undone = Undone(database, REFEREE, clock)
+
+    def refuses() -> None:
+        asked.append(1)
+        raise RpcUnavailable("2 endpoints show another job")
+
+    look: Any = SimpleNamespace(confirm=refuses)
+    for match in range(10_000):
+        undone.note(3, match, heard=False, shown=look)
+    assert (undone.of(3), database.undone(), asked) == ([], [], [1])
+    undone.note(3, 7, heard=True)
+    assert undone.of(3) == [7], "what we sign is kept whatever others say"
+    clock.now += CONFIRM_S
+    undone.note(3, 8, heard=False, shown=SimpleNamespace(confirm=lambda: None))  # type: ignore[arg-type]
+    assert undone.of(3) == [7, 8]
+
+
+def test_matches_that_were_made_up_are_not_asked_for_at_every_look() -> None:
+    asked, client = list[int](), SimpleNamespace(matches={})
+
+    def look(shown: range) -> list[int]:
+        view: Any = SimpleNamespace(
+            _events=lambda *_: [],
+            _jobs={3: SimpleNamespace(match_ids=lambda: list(shown))},
+            _client=client,
+            _contracts=SimpleNamespace(jobs=None, referee=None),
+            _read=SimpleNamespace(view=lambda *said: asked.append(said[-1]) or SimpleNamespace(phase=0)),
+        )
+        return Snapshot.matches_of(view, 3)
+
+    assert len(look(range(10_000))) == 10_000, "while it serves"
+    assert look(range(5)) == list(range(5))
+    assert len(asked) <= MAX_SEEN
+    assert look(range(5)) == list(range(5))
+    assert len(asked) <= MAX_SEEN, "what nobody has is not asked for again"

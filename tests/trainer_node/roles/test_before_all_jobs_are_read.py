@@ -77,7 +77,7 @@ def opening(folder: Path, *, ours: bool) -> dict[str, bool]:
     part._lies = lambda *_: ([], [SimpleNamespace(root=b"\3" * 32)])
     part._jobs = SimpleNamespace(due=print, refute=print)
     part._disputes = SimpleNamespace(
-        note=lambda _: None, hearings=lambda *_, **__: ([], {}), turns=lambda *_: []
+        note=lambda *_: None, hearings=lambda *_, **__: ([], {}), turns=lambda *_: []
     )
     at: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=1, base_fee=0))
     found = challenged(1, [(own.root, ""), (b"\2" * 32, "")], DAY)

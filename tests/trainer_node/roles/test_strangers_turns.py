@@ -138,7 +138,7 @@ def knowing(folder: Path, *, pays: bool) -> tuple[Participant, JobView]:
     own = SimpleNamespace(root=b"\1" * 32)
     part._decide = lambda *_: ([], own)
     part._disputes = SimpleNamespace(
-        note=lambda _: None, hearings=lambda *_, **__: ([], {}), turns=lambda *_: []
+        note=lambda *_: None, hearings=lambda *_, **__: ([], {}), turns=lambda *_: []
     )
     return part, replace(challenged(1, [(own.root, ""), (b"\2" * 32, "")], DAY), open_matches=1)
 
