@@ -26,6 +26,7 @@ from ..errors import Reverted
 from ..run.replay import Replay
 from ..stake.flood import ENTRY_BYTES, MAX_BATCH_BYTES, MAX_BATCH_GAS
 from .answers import Answers, Key
+from .ends import Confirmer
 
 _log = structlog.get_logger(__name__)
 
@@ -47,6 +48,9 @@ class DataResponder:
         self._transactions = transactions
         self._newest = newest
         self._answers = Answers(stop)
+        self._confirmer = Confirmer()
+        self._wanted: dict[int, dict[Key, int]] = {}
+        """By job: what is computed, with its deadlines."""
         self._sent: dict[int, int] = {}
         """By job: our last transaction with answers, by its number in the outbox."""
         self._earlier = set(transactions.open())
@@ -57,18 +61,21 @@ class DataResponder:
 
         NOTE: requests from former lives of our root can no longer cost a claim, so they need no response.
         """
-        if not snapshot.pending(job, own):
-            self.forget(job.id)
-            return
         ours = (own.root, own.life), (job.logs, 0)
-        due = [d for d in snapshot.ledger(job).open.values() if (d.root, d.life) in ours]
+        opened = snapshot.ledger(job).open.values() if snapshot.pending(job, own) else ()
+        due = [d for d in opened if (d.root, d.life) in ours]
         for request in due:
             # NOTE: we close no late request for our own root: that would cost us the claim.
             if snapshot.now > request.until and request.place.piece.of_logs:
                 made = close_call(self._contracts.subject(job.id, request.root), request.place)
                 yield Due(Call.batch(self._contracts.data_availability, made))
         wanted = {(d.root, d.place): d.until for d in due if snapshot.now <= d.until}
-        ready = self._answers.ask(job.id, replay, wanted)
+        computed = self._computed(snapshot, job.id, wanted)
+        if not opened and not computed:
+            self.forget(job.id)
+            return
+        ready = self._answers.ask(job.id, replay, computed)
+        ready = {key: answer for key, answer in ready.items() if key in wanted}
         if not ready:
             return
         mined = self._mined_in(job.id)
@@ -96,10 +103,30 @@ class DataResponder:
             sent = partial(self._sent.__setitem__, job.id)
             yield Due(self._call(job, *batch), "data_request.answer", about, sent=sent)
 
+    def _computed(self, snapshot: Snapshot, job_id: int, wanted: dict[Key, int]) -> dict[Key, int]:
+        """Return what is to be computed: what a look shows, and what an earlier one has shown until others confirm that
+        it is open no more.
+
+        SAFETY: one endpoint could hide a request for one look, again and again, and whatever was computed of its
+        interval would begin once more each time.
+        """
+        before = self._wanted.get(job_id, {})
+        hidden = {key: until for key, until in before.items() if key not in wanted and snapshot.now <= until}
+        if hidden and self._confirmer.refusal(snapshot) is not None:
+            wanted = wanted | hidden
+        self._wanted[job_id] = wanted
+        return wanted
+
+    def let_go(self, snapshot: Snapshot, job_id: int) -> None:
+        """Drop what is computed for a job in which a look shows nothing to answer for, once others confirm that."""
+        if job_id in self._wanted and self._confirmer.refusal(snapshot) is None:
+            self.forget(job_id)
+
     def forget(self, job_id: int) -> None:
         """Drop what is computed for a job of which nothing is asked any more."""
         self._answers.forget(job_id)
         self._sent.pop(job_id, None)
+        self._wanted.pop(job_id, None)
 
     @property
     def busy(self) -> bool:

@@ -156,7 +156,7 @@ class Participant(Role):
         if at_stake and me is not None:
             reserve.seen(job.id, kept(job, me, self._max_fee), snapshot.block.number)
         if not at_stake and self._responder is not None:
-            self._responder.forget(job.id)
+            self._responder.let_go(snapshot, job.id)
         turns = list[Turn]()
         watcher, requester = self._watcher, self._requester
         watched = watcher is not None and _add(turns, "bounty", lambda: watcher.due(snapshot, job))
@@ -317,7 +317,7 @@ class Participant(Role):
         if group is not None and not group.dead:
             yield from self._responder.due(snapshot, job, group, self._runner.replay(job.id))
         else:
-            self._responder.forget(job.id)
+            self._responder.let_go(snapshot, job.id)
 
 
 def _found(job: JobView, own: RunClaim | None, *, soon: bool) -> Found:

@@ -123,7 +123,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     )
     part._closer = part._requester = part._jobs = None
     part._runner = SimpleNamespace(is_another=lambda _: False)
-    player: Any = SimpleNamespace(forget=lambda *_, **__: None)
+    player: Any = SimpleNamespace(forget=lambda *_, **__: None, let_go=lambda *_: None)
     part._disputes = Disputes(part._node, part._runner, ME, part._undone, player, player)
     part._responder = player
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))

@@ -15,8 +15,9 @@ from web3 import Web3
 from referee_py.availability import Piece, Place
 from trainer_node.chain import Call, Contracts, Group
 from trainer_node.chain.codec.availability import Ledger, OpenRequest
-from trainer_node.errors import Reverted
+from trainer_node.errors import Reverted, RpcUnavailable
 from trainer_node.play.data_responses import DataResponder
+from trainer_node.play.ends import Confirmer
 from trainer_node.run.replay import Replay
 from trainer_node.stake.flood import MAX_BATCH_BYTES
 from trainer_node.storage.store import Store
@@ -37,6 +38,8 @@ class Chain(Sent):
         self.open_at_head: list[OpenRequest] = []
         self.open_before: list[OpenRequest] = []
         self.closed: set[Place] = set()
+        self.doubt = False
+        """True if others do not confirm what is shown."""
 
     def ask(self, *requests: OpenRequest) -> None:
         self.open_at_head = self.open_before = list(requests)
@@ -50,7 +53,12 @@ class Chain(Sent):
             job=lambda _, **_told: None,
             pending=lambda *_: len(ledger.open),
             ledger=lambda _: ledger,
+            confirm=self.confirm,
         )
+
+    def confirm(self) -> None:
+        if self.doubt:
+            raise RpcUnavailable("2 endpoints give something else")
 
     def newest(self, read: Any) -> Any:
         return read(self.view(self.number, self.open_at_head))
@@ -175,6 +183,32 @@ def test_what_another_has_answered_is_not_answered(claimant: Claimant) -> None:
     claimant.chain.number += 1
     claimant.chain.answered([record(root, 0).place])
     assert [place.node for place in claimant.round()] == [1]
+
+
+@pytest.mark.parametrize("hides", ["all", "one"])
+def test_what_one_look_hides_is_computed_on(claimant: Claimant, hides: str) -> None:
+    """The attack: the endpoint that serves hides a request now and then, for one look, and whatever was computed of its
+    interval began once more, until the period was over."""
+    root = claimant.group.root
+    both = [record(root, 0), record(root, 1)]
+    claimant.chain.ask(*both)
+    claimant.round()
+    claimant.rest()
+    before = claimant.responder._answers._jobs[1].ready
+    assert len(before) == 2
+    claimant.chain.doubt = True
+    claimant.chain.open_before = [] if hides == "all" else [record(root, 1)]
+    assert [place.node for place in claimant.round()] == ([] if hides == "all" else [1]), (
+        "what is shown is sent"
+    )
+    assert claimant.responder._answers._jobs[1].wanted.keys() == before.keys()
+    look = claimant.chain.view(10, [])
+    claimant.responder.let_go(look, 1)
+    assert claimant.responder._answers._jobs[1].ready.keys() == before.keys(), "nothing of it is lost"
+    claimant.chain.doubt = False
+    claimant.responder._confirmer = Confirmer()
+    claimant.responder.let_go(look, 1)
+    assert not claimant.responder._answers._jobs, "others confirm that nothing is asked"
 
 
 def test_what_a_reorganisation_takes_back_is_sent_again(claimant: Claimant) -> None:

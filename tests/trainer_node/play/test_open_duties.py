@@ -299,13 +299,17 @@ def test_matches_that_one_endpoint_has_made_up_are_not_kept() -> None:
 def test_matches_that_were_made_up_are_not_asked_for_at_every_look() -> None:
     asked, client = list[int](), SimpleNamespace(matches={})
 
+    def nobody_has(*said: Any) -> Any:
+        asked.append(said[-1])
+        return SimpleNamespace(phase=0)
+
     def look(shown: range) -> list[int]:
         view: Any = SimpleNamespace(
             _events=lambda *_: [],
             _jobs={3: SimpleNamespace(match_ids=lambda: list(shown))},
             _client=client,
             _contracts=SimpleNamespace(jobs=None, referee=None),
-            _read=SimpleNamespace(view=lambda *said: asked.append(said[-1]) or SimpleNamespace(phase=0)),
+            _read=SimpleNamespace(view=nobody_has),
         )
         return Snapshot.matches_of(view, 3)
 
