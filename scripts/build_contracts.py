@@ -4,9 +4,10 @@
     referee_py/abi/portable/<Name>.json    the portable build: its profile portable, for chains without the opcode CLZ
     referee_py/abi/input/sources.json      what solc takes for each: all sources once, and settings and files of each
 
-Each file holds {abi, bytecode, deployedBytecode, compiler, settingsHash, sourceHash}. The bytes depend only on the
-sources, the libraries and the settings (foundry.toml). forge compiles the contracts, and its tests take the same files
-from its cache: the tested code is the deployed code.
+Each file holds {abi, bytecode, deployedBytecode, immutables, compiler, settingsHash, sourceHash}; ``immutables``: the
+places of each in the deployed code, in the order in which the compiler numbers their declarations. The bytes depend
+only on the sources, the libraries and the settings (foundry.toml). forge compiles the contracts, and its tests take the
+same files from its cache: the tested code is the deployed code.
 """
 
 import hashlib
@@ -30,7 +31,7 @@ FOLDERS = {"default": ABI_DIR, "portable": ABI_DIR / "portable"}
 USES = {"default": "for networks of today", "portable": "for chains without the opcode CLZ"}
 BUILDS = {"default": "standard", "portable": "portable"}
 INPUT = ABI_DIR / "input/sources.json"
-KEYS = {"abi", "bytecode", "compiler", "deployedBytecode", "settingsHash", "sourceHash"}
+KEYS = {"abi", "bytecode", "compiler", "deployedBytecode", "immutables", "settingsHash", "sourceHash"}
 CODE_SIZE_LIMIT = 24_576  # EIP-170
 
 
@@ -188,6 +189,7 @@ def write(folder: Path, contracts: dict[str, dict], sums: dict[str, str], compil
             "bytecode": code,
             "compiler": compiler,
             "deployedBytecode": deployed,
+            "immutables": immutables(contract),
             **sums,
         }
         (folder / f"{name}.json").write_text(json.dumps(artifact, indent=1, sort_keys=True) + "\n")
@@ -200,6 +202,13 @@ def write(folder: Path, contracts: dict[str, dict], sums: dict[str, str], compil
     print(
         f"{len(sizes)} contracts; the largest, {largest}, has {sizes[largest]:,} of {CODE_SIZE_LIMIT:,} bytes"
     )
+
+
+def immutables(contract: dict) -> list[list[int]]:
+    """Return the places of each immutable, in bytes of the deployed code."""
+    references = contract["deployedBytecode"].get("immutableReferences", {})
+    numbered = sorted((int(number), places) for number, places in references.items())
+    return [sorted(place["start"] for place in places) for _, places in numbered]
 
 
 def input_of(contract: dict) -> dict[str, Any]:

@@ -73,12 +73,14 @@ class Build(StrEnum):
 
 @dataclass(frozen=True)
 class ContractArtifact:
-    """A compiled contract."""
+    """A compiled contract. ``immutables``: the places of each immutable in ``runtime``, where it has 32 zero bytes; in
+    the order in which the compiler numbers their declarations: by file, then by line."""
 
     name: str
     abi: list[dict[str, Any]]
     bytecode: bytes
     runtime: bytes
+    immutables: tuple[tuple[int, ...], ...]
 
 
 @cache
@@ -92,7 +94,14 @@ def load_artifact(name: str, build: Build = Build.STANDARD) -> ContractArtifact:
         raise ConfigError(
             f"referee_py/abi/{file} is missing; build the contracts with `make setup`"
         ) from None
-    return ContractArtifact(name, data["abi"], _code(data["bytecode"]), _code(data["deployedBytecode"]))
+    if "immutables" not in data:
+        raise ConfigError(
+            f"referee_py/abi/{file} is of an older build; build the contracts with `make setup`"
+        )
+    places = tuple(tuple(map(int, of)) for of in data["immutables"])
+    return ContractArtifact(
+        name, data["abi"], _code(data["bytecode"]), _code(data["deployedBytecode"]), places
+    )
 
 
 def abi_entry(contract: str, kind: str, name: str) -> dict[str, Any]:

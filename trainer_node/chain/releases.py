@@ -50,7 +50,7 @@ LINKS = (
 )
 """(contract, getter, other): ``contract`` must return the address of ``other`` from ``getter``."""
 
-_PUSH32 = b"\x7f"
+_WORD = 32
 _MAX_RELEASES = 10_000
 
 _log = structlog.get_logger(__name__)
@@ -235,13 +235,24 @@ def _alike(codes: dict[str, bytes], build: Build) -> int:
 
 
 def same_code(code: bytes, artifact: ContractArtifact) -> bool:
-    """Return whether ``code`` is the build's, apart from immutables: operands of PUSH32 that are zero in a build."""
-    at = 0
-    for number, literal in enumerate(artifact.runtime.split(_PUSH32 + bytes(32))):
-        if number and code[at : at + 1] != _PUSH32:
-            return False
-        at += 33 if number else 0
-        if code[at : at + len(literal)] != literal:
-            return False
-        at += len(literal)
-    return at == len(code) == len(artifact.runtime)
+    """Return whether ``code`` is the build's, apart from the values of its immutables."""
+    return immutables_of(code, artifact) is not None
+
+
+def immutables_of(code: bytes, artifact: ContractArtifact) -> tuple[bytes, ...] | None:
+    """Return the words of the immutables in ``code``, in the artifact's order; None if it is not the build's code.
+
+    SAFETY: the code has an immutable in each place that reads it, and a getter shows one of them. So a forged contract
+    may tell the right value and go by another: all places of an immutable must have the same.
+    """
+    if len(code) != len(artifact.runtime):
+        return None
+    plain, words = bytearray(code), list[bytes]()
+    for places in artifact.immutables:
+        found = {bytes(code[at : at + _WORD]) for at in places}
+        if len(found) != 1:
+            return None
+        words.extend(found)
+        for at in places:
+            plain[at : at + _WORD] = bytes(_WORD)
+    return tuple(words) if plain == artifact.runtime else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from trainer_node.chain import Deployment, TransactionManager, connect
 from trainer_node.chain.abi import Build, load_artifact
 from trainer_node.chain.contracts import NAMES, RULES, TABLES, error_decoder, needs_of
 from trainer_node.chain.outbox import Call
-from trainer_node.chain.releases import same_code
+from trainer_node.chain.releases import immutables_of, same_code
 from trainer_node.daemon.access import open_client
 from trainer_node.errors import ConfigError, DeployError, ReleaseRefused, Reverted, WrongChain
 from trainer_node.operate.deploy import Parameters, creation_code, deploy, publish, refuse_unpublishable
@@ -198,12 +198,28 @@ def test_only_the_publisher_publishes_and_each_version_once(publisher: Publisher
 
 def test_code_is_compared_but_for_its_immutables() -> None:
     court = load_artifact("Court")
-    at = court.runtime.index(b"\x7f" + bytes(32))
-    filled = court.runtime[: at + 1] + b"\xab" * 32 + court.runtime[at + 33 :]
+    places = max(court.immutables, key=len)
+    assert len(places) > 1
+    filled = filled_in(court.runtime, places)
+    at = places[0] - 1
     assert same_code(court.runtime, court)
     assert same_code(filled, court)
+    assert immutables_of(filled, court) == tuple(
+        (b"\xab" if of == places else b"\0") * 32 for of in court.immutables
+    )
+    assert not same_code(filled_in(court.runtime, places[1:]), court), (
+        "a getter shows another value than counts"
+    )
     assert not same_code(filled[:-1], court)
     assert not same_code(filled + b"\0", court)
     assert not same_code(b"", court)
     for place in (0, at, at - 1, at + 33, len(filled) - 1):
         assert not same_code(filled[:place] + bytes([filled[place] ^ 1]) + filled[place + 1 :], court)
+
+
+def filled_in(code: bytes, places: Iterable[int]) -> bytes:
+    """Return code with a word in these places."""
+    found = bytearray(code)
+    for at in places:
+        found[at : at + 32] = b"\xab" * 32
+    return bytes(found)
