@@ -37,7 +37,7 @@ class AnswerRuns:
     def hashes(self, prompt: Sequence[int], tokens: int, parameters: Parameters) -> tuple[str, str]:
         """Return the program hash and the SHA-256 of the program file of an answer of so many tokens."""
         program = self._program(self._initial(prompt, parameters))
-        steps = len(prompt) + tokens - 1
+        steps = _steps(prompt, tokens)
         root = Tree(Tag.INITIAL_TREE, [slot.hash for slot in program.initial]).root
         terms = replace(self._terms, steps=steps, strides=suggest_strides(steps), initial_root=root)
         return terms.hash().hex(), program.file_hash().hex()
@@ -46,7 +46,7 @@ class AnswerRuns:
         """Return the same run, with its tensors."""
         initial = self._initial(prompt, parameters)
         program = self._program(initial)
-        steps = len(prompt) + tokens - 1
+        steps = _steps(prompt, tokens)
         labels = self._built.labels
         return Bundle(
             f"an answer of {self._model.name}",
@@ -78,6 +78,15 @@ class AnswerRuns:
                 for name, one in described
             ),
         )
+
+
+def _steps(prompt: Sequence[int], tokens: int) -> int:
+    return len(prompt) + tokens - 1
+
+
+def steps_of(signed: Signed) -> int:
+    """Return the number of steps of the run that a receipt is about."""
+    return _steps(signed.lists.prompt, len(signed.lists.tokens))
 
 
 def parameters_of(receipt: Receipt) -> Parameters:

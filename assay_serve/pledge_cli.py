@@ -12,6 +12,7 @@ from referee_py.errors import InvalidInput
 from trainer_node.cli.common import (
     ACCOUNT,
     CHAIN,
+    DAEMON,
     SERVE,
     ether,
     gas_price,
@@ -20,32 +21,30 @@ from trainer_node.cli.common import (
     reader,
     send,
     sender,
+    show_ether,
     show_rows,
     with_settings,
 )
 from trainer_node.cli.flags import flag, only_given, with_flags
 
 from .pledge_page import lacks, show_pledge
-from .receipt_cli import read_receipt
+from .pledge_parts import backed_receipt, first_open, pledge_of, run_of, store_of, wrong_run
 
 if TYPE_CHECKING:
-    from trainer_node.chain import ChainClient, JobView
-    from trainer_node.local.bundle import Bundle
     from trainer_node.settings.settings import Settings
 
-    from .pledges import Conditions, Pledge, Pledges
-    from .receipt import Signed
 
 REFUSED = 1
 """Exit code where a pledge is not what a receipt needs."""
 WAIT_S, TRIES = 1.0, 600
+USUAL_STEPS = 4096
+"""Steps of a run by which conditions are judged before there are receipts."""
 
 app = typer.Typer(no_args_is_help=True)
 
 _JOB = "Job of a challenge"
 JOB = {
-    "slots": flag(int, "--slots", "Trainers that may claim before anybody reveals: 16.", _JOB, min=1, max=16),
-    "stake": flag(str, "--stake", "Least stake of a claim, in ether; the chain's least if not given.", _JOB),
+    "stake": flag(str, "--stake", "Least stake of a claim, in ether; the least if not given.", _JOB),
     "low_fee": flag(str, "--low-fee", "Least price of a unit of gas, as 5gwei; the chain's least.", _JOB),
     "high_fee": flag(str, "--high-fee", "Highest price that it counts for; 25 times the least.", _JOB),
     "train_period": flag(int, "--train", "Training phase, in seconds: 3600.", _JOB, min=0),
@@ -61,12 +60,12 @@ File = Annotated[Path, typer.Argument(help="Receipt with a pledge behind it.")]
 
 
 def _local(settings: Settings) -> None:
-    """Refuse a chain whose ether matters. SAFETY: what an attack has found is open (docs/security.md, section 7)."""
+    """Refuse to pledge where ether matters. SAFETY: no campaign plays the contract (docs/security.md, section 7)."""
     from trainer_node.settings.settings import LOCAL_CHAINS
 
     if settings.chain_id not in LOCAL_CHAINS:
         raise InvalidInput(
-            f"pledges are for local chains as yet, and {settings.chain_id} is none: "
+            f"ether is pledged on local chains as yet, and {settings.chain_id} is none: "
             "docs/security.md, section 7, says what is open"
         )
 
@@ -106,7 +105,8 @@ def make(
     from referee_py.jobs import Rules
     from trainer_node.client.posting import default_periods
 
-    from .pledges import Conditions, Pledges
+    from .pledge_job import Chain, job_lacks, terms_of
+    from .pledges import Conditions, Pledges, least_stake
 
     _local(settings)
     client = reader(settings)
@@ -119,13 +119,13 @@ def make(
     rules = Rules(
         0, job.get("verdict", usual.verdict), job.get("appeal", usual.appeal), job.get("clock", usual.clock)
     )
+    least = max(snapshot.least_stake(), least_stake(ether(forfeit), ether(charge)))
     conditions = Conditions(
         signer=signer,
         forfeit=ether(forfeit),
         charge=ether(charge),
         notice=notice,
-        slots=job.get("slots", 16),
-        stake=ether(job["stake"]) if "stake" in job else snapshot.least_stake(),
+        stake=ether(job["stake"]) if "stake" in job else least,
         low_fee=low,
         high_fee=gas_price(job["high_fee"]) if "high_fee" in job else min(25 * low, (1 << 40) - 1),
         train_period=job.get("train_period", 3600),
@@ -135,6 +135,10 @@ def make(
     )
     if (why := pledges.refuses(conditions)) is not None:
         raise InvalidInput(f"no challenge could post a job of these conditions: {why}")
+    if found := job_lacks(conditions, terms_of(USUAL_STEPS), Chain.of(client), settings):
+        raise InvalidInput(
+            f"clients would find something lacking: {'; '.join(found)}; choose other conditions"
+        )
     send(settings, pledges.pledging(conditions, ether(amount)))
 
 
@@ -153,8 +157,9 @@ def show(
     show_pledge(conditions, kept)
     for number in range(kept.decided, kept.opened):
         found = pledges.open(owner, number)
+        told = pledges.challenged(found.job_id)
         rows = {
-            "receipt": pledges.answer(owner, number),
+            "receipt": "not known" if told is None else told.answer,
             "job": found.job_id,
             "by": found.challenger,
             "digest": found.digest.hex(),
@@ -166,12 +171,18 @@ def show(
 @with_settings(CHAIN)
 def check(settings: Settings, receipt: File) -> None:
     """Ask the chain what is behind a receipt. Exit code 1: not enough for it to be challenged until its last second."""
-    _local(settings)
-    signed = _backed(receipt)
+    from .answer_run import steps_of
+    from .pledge_job import Chain, job_lacks, needed, terms_of
+
+    signed = backed_receipt(receipt)
     client = reader(settings)
-    pledges, conditions, kept = _pledge_of(client, signed)
+    pledges, conditions, kept = pledge_of(client, signed)
     show_pledge(conditions, kept)
-    found = lacks(pledges, signed, conditions, kept, client.snapshot().now)
+    found = lacks(pledges, signed, conditions, kept, client.snapshot().now, conditions.forfeit)
+    job = conditions, terms_of(steps_of(signed)), Chain.of(client), settings
+    found += job_lacks(*job)
+    takes = needed(*job) + conditions.charge
+    out.print(f"an account that challenges has {show_ether(takes)} at least", soft_wrap=True)
     for line in found:
         out.print(f"lacks: {line}", soft_wrap=True, markup=False)
     if found:
@@ -179,17 +190,31 @@ def check(settings: Settings, receipt: File) -> None:
 
 
 @app.command()
-@with_settings(CHAIN)
-def keep(
+@with_settings(DAEMON)
+def defend(
     settings: Settings,
-    receipt: Annotated[list[Path], typer.Argument(help="Receipts with a pledge behind them.")],
+    contract: Contract,
+    owner: Annotated[str, typer.Argument(help="Account that has pledged.")],
     model: Folder,
+    receipts: Annotated[Path, typer.Option("--receipts", help="Folder where assay serve keeps them.")],
 ) -> None:
-    """Put the runs of own receipts into this node's store, so that it disputes wrong claims with nobody's server."""
-    for path in receipt:
-        bundle = _run(model, _backed(path))
-        bundle.put(_store(settings))
-        out.print(f"{path}: {bundle.terms.steps} steps, program {bundle.terms.hash().hex()}", soft_wrap=True)
+    """Play the jobs of challenges of own receipts, and no others: claim the right run where another is claimed.
+
+    Runs until interrupted. A wrong claim that nobody disputes costs a forfeit, so it must be on.
+    """
+    from trainer_node.roles import challenger
+
+    from .answer_run import AnswerRuns
+    from .defence import Defence, settings_of
+    from .model import Model
+    from .pledges import Pledges
+
+    pledges = Pledges(reader(settings), contract)
+    pledges.conditions(owner)  # refuses an account that has pledged nothing
+    runs = AnswerRuns(Model.load(model))
+    challenger.run(
+        settings_of(settings), chosen=lambda node: Defence(node, pledges, owner, runs, receipts).wants
+    )
 
 
 @app.command()
@@ -204,28 +229,42 @@ def challenge(
 ) -> None:
     """Challenge a receipt that is found wrong here: posts the job of its run.
 
-    Then claim the right run in that job, with `assay trainer run`. Serve its artifacts at --public-uri.
+    Then claim the right run in that job, with `assay trainer run`, which takes no other with the policy.programs that
+    is shown. It serves the run's artifacts at --public-uri.
     """
     from trainer_node.errors import Reverted
+    from trainer_node.run.package import package_names
 
+    from .pledge_job import Chain, job_lacks, needed
     from .pledges import commitment, new_salt
 
-    _local(settings)
     if settings.public_uri is None and not settings.port:
         raise InvalidInput(
             "others must know where the run's artifacts are; set --public-uri, or --port for a local one"
         )
-    signed = _backed(receipt)
-    bundle = _wrong_run(model, signed)
+    signed = backed_receipt(receipt)
+    bundle, run_s = wrong_run(model, signed)
     client = reader(settings)
-    pledges, conditions, _ = _pledge_of(client, signed)
+    pledges, conditions, kept = pledge_of(client, signed)
     assert signed.backed is not None
     free = conditions.forfeit if least is None else ether(least)
-    bundle.put(_store(settings))
+    found = lacks(pledges, signed, conditions, kept, client.snapshot().now, free)
+    job = conditions, bundle.terms, Chain.of(client), settings
+    found += job_lacks(*job, run_s)
+    if found:
+        raise InvalidInput(f"a challenge of it may be lost: {'; '.join(found)}")
+    store = store_of(settings)
+    file_hash = bundle.put(store)
     uri = settings.public_uri or f"http://{settings.host}:{settings.port}"
     salt = new_salt()
     call = pledges.challenge(conditions, signed, bundle, uri, free, salt)
     with sender(settings) as transactions:
+        # SAFETY: a node that cannot pay for the dispute claims nothing, and the charge is lost.
+        if (takes := needed(*job) + conditions.charge) > (has := transactions.balance()):
+            raise InvalidInput(
+                f"a challenge takes {show_ether(takes)}, most of it to stake and to dispute with, and the account has "
+                f"{show_ether(has)}: send ether to it, or lower fees.max_fee_gwei"
+            )
         transactions.send(pledges.commit(commitment(transactions.address, signed.backed.digest, salt)))
         age = client.snapshot().commit_age()
         out.print(f"committed; the challenge follows in {age} seconds", soft_wrap=True)
@@ -238,9 +277,12 @@ def challenge(
                     raise
             else:
                 break
-    number = pledges.number_of(done)
+    number, posted = pledges.number_of(done)
+    store.held_by(posted).hold(*package_names(bundle.program, file_hash))
     out.print(
-        f"challenge {number[0]}, job {number[1]}, {done.gas_used:,} gas; artifacts at {uri}", soft_wrap=True
+        f"challenge {number}, job {posted}, {done.gas_used:,} gas; artifacts at {uri}\n"
+        f"policy.programs = {bundle.terms.hash().hex()}",
+        soft_wrap=True,
     )
 
 
@@ -252,12 +294,12 @@ def decide(settings: Settings, receipt: File, model: Folder) -> None:
 
     from .pledges import NOTHING_WRITTEN, written
 
-    signed = _backed(receipt)
-    pledges, conditions, job = _first(reader(settings), signed)
+    signed = backed_receipt(receipt)
+    pledges, conditions, job = first_open(reader(settings), signed)
     assert signed.backed is not None
     proof = NOTHING_WRITTEN
     if job.phase is JobPhase.ACCEPTED:
-        own = written(_run(model, signed))
+        own = written(run_of(model, signed))
         if own.root != job.accepted_root:
             raise InvalidInput(
                 f"job {job.id} has accepted another run than this model's; who claimed it can decide"
@@ -272,8 +314,8 @@ def decide(settings: Settings, receipt: File, model: Folder) -> None:
 @with_settings(ACCOUNT)
 def close(settings: Settings, receipt: File) -> None:
     """Close that challenge, since nobody shows what its job has accepted: once to say so, and after a period again."""
-    signed = _backed(receipt)
-    pledges, conditions, _ = _first(reader(settings), signed)
+    signed = backed_receipt(receipt)
+    pledges, conditions, _ = first_open(reader(settings), signed)
     send(settings, pledges.close(conditions, signed))
 
 
@@ -310,71 +352,3 @@ def withdraw(settings: Settings, contract: Contract) -> None:
     from .pledges import Pledges
 
     send(settings, Pledges(reader(settings), contract).withdraw())
-
-
-# ---------------------------------------------------------------------------------------------------------- parts
-
-
-def _backed(path: Path) -> Signed:
-    signed = read_receipt(path)
-    if signed.backed is None:
-        raise InvalidInput(f"{path} has no pledge behind it: its server signed nothing for a chain")
-    return signed
-
-
-def _pledge_of(client: ChainClient, signed: Signed) -> tuple[Pledges, Conditions, Pledge]:
-    from .pledges import Pledges
-
-    assert signed.backed is not None
-    backed = signed.backed
-    if backed.chain != client.deployment.chain_id:
-        raise InvalidInput(f"its pledge is on chain {backed.chain}, not on {client.deployment.chain_id}")
-    pledges = Pledges(client, backed.contract)
-    return pledges, pledges.conditions(backed.owner), pledges.pledge(backed.owner)
-
-
-def _first(client: ChainClient, signed: Signed) -> tuple[Pledges, Conditions, JobView]:
-    """Return the job, which is over, of the first open challenge. Raises InvalidInput unless it is of this receipt."""
-    pledges, conditions, kept = _pledge_of(client, signed)
-    assert signed.backed is not None
-    found = pledges.open(signed.backed.owner, kept.decided)
-    if found.digest != signed.backed.digest:
-        raise InvalidInput(
-            "the first open challenge, if there is one, is of another receipt; see assay pledge show"
-        )
-    job = client.snapshot().job(found.job_id)
-    if not job.phase.ended:
-        raise InvalidInput(
-            f"job {job.id} is in the phase {job.phase.name.lower()}; wait, or end it: assay job finalize {job.id}"
-        )
-    return pledges, conditions, job
-
-
-def _run(folder: Path, signed: Signed) -> Bundle:
-    """Return the run of a receipt with a model's tensors. Raises InvalidInput for that of another model."""
-    from .answer_run import AnswerRuns, bundle_of
-    from .model import Model
-
-    assert signed.backed is not None
-    bundle = bundle_of(AnswerRuns(Model.load(folder, signed.receipt.places)), signed)
-    if bundle.terms.hash().hex() != signed.backed.program:
-        raise InvalidInput("its pledge is behind a run of another model, or of another answer")
-    return bundle
-
-
-def _wrong_run(folder: Path, signed: Signed) -> Bundle:
-    """Return the run of a receipt whose tokens are not those of the model. Raises InvalidInput if they are."""
-    from .backed import written_hash
-    from .pledges import written
-
-    bundle = _run(folder, signed)
-    lists = signed.lists
-    if written(bundle).value == written_hash(signed.receipt.places, lists.prompt, lists.tokens):
-        raise InvalidInput("its tokens are those of the model: a challenge would cost the charge")
-    return bundle
-
-
-def _store(settings: Settings) -> Any:
-    from trainer_node.storage.store import Store
-
-    return Store(settings.data_dir / "artifacts", max_bytes=settings.limits.artifact_bytes)

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from .receipt import Signed
 
 
-def lacks(pledges: Pledges, signed: Signed, conditions: Conditions, kept: Pledge, now: int) -> list[str]:
-    """Return why a receipt could not be challenged until its last second, and be paid for."""
+def lacks(
+    pledges: Pledges, signed: Signed, conditions: Conditions, kept: Pledge, now: int, least: int
+) -> list[str]:
+    """Return why a receipt could not be challenged until its last second, and be paid for. ``least``: wei that must be
+    pledged and free. What its job may lack: `pledge_job`."""
     assert signed.backed is not None
     backed, found = signed.backed, []
     if conditions.signer != signed.receipt.server:
@@ -27,8 +30,8 @@ def lacks(pledges: Pledges, signed: Signed, conditions: Conditions, kept: Pledge
         found.append("it was shown wrong already, and is paid for once")
     if 2 * conditions.charge > conditions.forfeit:
         found.append("a challenge costs more than it brings")
-    if kept.left(conditions) < conditions.forfeit:
-        found.append(f"{show_ether(kept.left(conditions))} are free, less than a forfeit")
+    if kept.left(conditions) < least:
+        found.append(f"{show_ether(kept.left(conditions))} are free, less than {show_ether(least)}")
     if (why := pledges.refuses(conditions)) is not None:
         found.append(f"no challenge could post its job: {why}")
     return found
@@ -48,7 +51,7 @@ def show_pledge(conditions: Conditions, kept: Pledge) -> None:
             "notice": f"{conditions.notice} s"
             + (f", leaves {moment(kept.leaves_at)}" if kept.leaves_at else ""),
             "challenges": f"{kept.opened}, {kept.opened - kept.decided} open",
-            "job": f"{conditions.slots} slots, stake {show_ether(conditions.stake)}",
+            "job": f"stake {show_ether(conditions.stake)}",
             "periods": f"train {conditions.train_period}, reveal {conditions.reveal_period}, "
             f"challenge {conditions.challenge_period}, clock {rules.clock}, verdict {rules.verdict_period}, "
             f"appeal {rules.appeal_period} s",

@@ -21,17 +21,25 @@ from trainer_node.chain import Call, ChainClient, Receipt
 from trainer_node.chain.abi import Build, load_artifact
 from trainer_node.chain.codec.base import View
 from trainer_node.chain.contracts import code_of
+from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.chain.events import Event, Query, read_events
-from trainer_node.chain.releases import same_code
+from trainer_node.chain.majority import agreed
+from trainer_node.chain.releases import immutables_of
 from trainer_node.chain.rpc import guarded
 from trainer_node.errors import Reverted, RpcCorrupt, WrongChain
 from trainer_node.local.bundle import Bundle
 from trainer_node.operate.deploy import creation_code
 from trainer_node.run.modes import backend_of
 
+from .backed import NAME, VERSION
 from .receipt import Signed
 
 CONTRACT = "Pledges"
+SLOTS = 16
+"""Slots of each challenge's job."""
+RESIGNING = 32
+"""The part of its stake that Jobs takes of who gives a slot back."""
+_DOMAIN = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,6 @@ class Conditions:
     forfeit: int
     charge: int
     notice: int
-    slots: int
     stake: int
     low_fee: int
     high_fee: int
@@ -87,6 +94,15 @@ class Open:
     digest: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Challenged:
+    """A challenge as its event tells of it: whose pledge, its number there, and the id of the receipt in hex."""
+
+    owner: str
+    number: int
+    answer: str
+
+
 @dataclass(frozen=True)
 class Written:
     """Slot 0 after a run, under its run root, as `decide` takes it."""
@@ -107,6 +123,28 @@ def creation(client: ChainClient, build: Build) -> Call:
     """Return the call that deploys the contract for a deployment."""
     code = creation_code(CONTRACT, client.deployment.jobs, client.deployment.referee, build=build)
     return Call(f"deploy {CONTRACT}", None, code)
+
+
+def immutables(client: ChainClient, address: str) -> dict[str, bytes]:
+    """Return the words of the contract's immutables at this address by their names, in the order of its artifact."""
+    deployment, chain = client.deployment, client.deployment.chain_id
+    named = [keccak(text.encode()) for text in (_DOMAIN, NAME, VERSION)]
+    domain = encode(["bytes32", "bytes32", "bytes32", "uint256", "address"], [*named, chain, address])
+    return {
+        "Jobs": _word(deployment.jobs),
+        "Referee": _word(deployment.referee),
+        "the age of commitments": client.snapshot().commit_age().to_bytes(32),
+        "Timekeeper": _word(deployment.addresses["Timekeeper"]),
+        "the contract of its domain": _word(address),
+        "the chain of its domain": chain.to_bytes(32),
+        "the name of its domain": named[1],
+        "the version of its domain": named[2],
+        "its domain": keccak(domain),
+    }
+
+
+def _word(address: str) -> bytes:
+    return encode(["address"], [address])
 
 
 def written(bundle: Bundle) -> Written:
@@ -137,19 +175,27 @@ class Pledges:
     """The contract at an address. Every method raises RpcUnavailable or RpcCorrupt."""
 
     def __init__(self, client: ChainClient, address: str) -> None:
-        """Raises WrongChain if there is no such contract, or it is of another deployment."""
+        """Raises WrongChain if there is no such contract, or it is not one that was deployed for this deployment."""
         self._client, self.address = client, Web3.to_checksum_address(address)
-        code = code_of(client.web3, self.address)
-        if not any(same_code(code, load_artifact(CONTRACT, build)) for build in Build):
+        code = agreed(
+            endpoints_of(client.web3),
+            lambda: code_of(client.web3, self.address),
+            what=f"the code of {address}",
+        )
+        builds = (immutables_of(code, load_artifact(CONTRACT, build)) for build in Build)
+        words = next((one for one in builds if one is not None), None)
+        if words is None:
             raise WrongChain(f"there is no contract {CONTRACT} of this build at {self.address}")
+        # SAFETY: anybody can deploy this code with other values, by which no challenge ever succeeds.
+        for (name, want), have in zip(immutables(client, self.address).items(), words, strict=True):
+            if have != want:
+                raise WrongChain(
+                    f"the contract {CONTRACT} at {self.address} goes by 0x{have.hex()} as {name}, "
+                    f"not by 0x{want.hex()}: it was not deployed for this deployment"
+                )
         self.contract: Contract = client.web3.eth.contract(
             address=self.address, abi=load_artifact(CONTRACT).abi, decode_tuples=True
         )
-        own = (client.deployment.jobs, client.deployment.referee)
-        if (found := (str(self._view("JOBS")), str(self._view("REFEREE")))) != own:
-            raise WrongChain(
-                f"the pledges at {self.address} go by {found[0]} and {found[1]}, not by {own[0]} and {own[1]}"
-            )
 
     # ------------------------------------------------------------------ views
 
@@ -171,11 +217,12 @@ class Pledges:
         with guarded("challengeOf"):
             return _OPEN.read("a challenge", self.contract.functions.challengeOf(owner, number).call())
 
-    def answer(self, owner: str, number: int) -> str:
-        """Return the id of the receipt that a challenge is about. Raises InvalidInput for one that never was."""
-        for event in self._events("Challenged", int(owner, 16), number):
-            return bytes(event.args["backed"].answer).hex()
-        raise InvalidInput(f"no challenge {number} of {owner} is known")
+    def challenged(self, job_id: int) -> Challenged | None:
+        """Return which challenge has posted a job, from its event, if there is one."""
+        for event in self._events("Challenged", None, None, job_id):
+            args = event.args
+            return Challenged(str(args["owner"]), int(args["number"]), bytes(args["backed"].answer).hex())
+        return None
 
     def number_of(self, receipt: Receipt) -> tuple[int, int]:
         """Return numbers of a challenge and of its job from the receipt of its transaction. Raises RpcCorrupt."""
@@ -199,7 +246,7 @@ class Pledges:
         contracts = self._client.contracts
         program = (1, USUAL.byte, 1, 1, 0, 1, *(bytes(32),) * 4, [1])
         periods = (conditions.train_period, 0, conditions.reveal_period, conditions.challenge_period)
-        offered = (conditions.slots, conditions.stake, conditions.low_fee, conditions.high_fee, *periods)
+        offered = (SLOTS, conditions.stake, conditions.low_fee, conditions.high_fee, *periods)
         referee = self._client.deployment.referee
         terms: tuple[Any, ...] = (
             program,
@@ -253,7 +300,7 @@ class Pledges:
         assert signed.backed is not None
         return Call.of(self.contract, "close", conditions.words, signed.backed.words)
 
-    def _events(self, name: str, *words: int) -> Iterator[Event]:
+    def _events(self, name: str, *words: int | None) -> Iterator[Event]:
         client = self._client
         query, last = Query(self.contract, words, (name,)), client.snapshot().block.number
         return read_events(client.web3, query, client.deployment.block, last, client.log_range)
@@ -272,9 +319,15 @@ def new_salt() -> bytes:
     return secrets.token_bytes(32)
 
 
+def least_stake(forfeit: int, charge: int) -> int:
+    """Return the least stake, in wei, that the contract takes with these: to take all slots of a challenge's job and
+    give them back costs a forfeit at least, and one of them a charge."""
+    return RESIGNING * max(-(-forfeit // SLOTS), charge)
+
+
 def hash_of(conditions: Conditions) -> bytes:
     """Return the hash by which the contract knows conditions."""
-    plain = "address,uint96,uint96,uint32,uint8,uint256,uint64,uint64,uint32,uint32,uint32"
+    plain = "address,uint96,uint96,uint32,uint256,uint64,uint64,uint32,uint32,uint32"
     return keccak(encode([f"({plain},(uint8,uint32,uint32,uint32))"], [conditions.words]))
 
 

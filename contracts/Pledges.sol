@@ -25,6 +25,10 @@ contract Pledges is IPledges, Escrow, Timed, EIP712 {
     );
     /// @dev Keeps every instant far from overflow.
     uint32 private constant _MAX_NOTICE = 365 days;
+    /// @dev Slots of a challenge's job: as many as Jobs allows.
+    uint8 private constant _SLOTS = 16;
+    /// @dev The part of its stake that Jobs takes of who gives a slot back.
+    uint256 private constant _RESIGNING = 32;
 
     IJobs public immutable JOBS;
     address public immutable REFEREE;
@@ -52,6 +56,10 @@ contract Pledges is IPledges, Escrow, Timed, EIP712 {
             if (!bounded || conditions.forfeit == 0 || conditions.signer == address(0)) {
                 revert BadConditions();
             }
+            // SAFETY: who takes all slots of a job, and gives them back in its last second, keeps a challenger from them.
+            // So it costs as much as a forfeit, and 16 charges.
+            uint256 fee = conditions.stake / _RESIGNING;
+            if (conditions.forfeit > _SLOTS * fee || conditions.charge > fee) revert StakeTooLow(fee);
             kept.conditions = _hashOf(conditions);
         }
         _check(msg.sender, kept, conditions);
@@ -245,7 +253,7 @@ contract Pledges is IPledges, Escrow, Timed, EIP712 {
             programFile: file,
             uri: uri,
             referee: REFEREE,
-            slots: conditions.slots,
+            slots: _SLOTS,
             stake: conditions.stake,
             lowFee: conditions.lowFee,
             highFee: conditions.highFee,

@@ -17,8 +17,7 @@ struct Conditions {
     uint96 charge;
     /// @dev Seconds between the announcement that the pledge leaves, and its leaving.
     uint32 notice;
-    // The terms of the job, as in Terms; it has no watch period, no reward and no verifiers.
-    uint8 slots;
+    // The terms of the job, as in Terms; it has 16 slots, no watch period, no reward and no verifiers.
     uint256 stake;
     uint64 lowFee;
     uint64 highFee;
@@ -108,6 +107,7 @@ enum Outcome {
 /// - A receipt that is shown wrong costs the pledge its forfeit once, half of it burned; no challenge costs more.
 /// - Anybody finds a place: the number of challenges is not limited, and they are paid in the order of their opening.
 /// - Conditions never change, and the pledge stays for the notice at least.
+/// - To keep everybody from the slots of a challenge's job costs its owner a forfeit at least, each time.
 /// - Balance = credits + pledges + charges of open challenges. No owner, no upgrade.
 ///
 /// ASSUMPTIONS
@@ -138,6 +138,9 @@ interface IPledges is IEscrow, ITimed {
     // ------------------------------------------------------------------ errors
 
     error BadConditions();
+    /// @notice To take a slot of a challenge's job and give it back costs `fee`: less than a charge, or less in all slots
+    /// than a forfeit.
+    error StakeTooLow(uint256 fee);
     /// @notice The sender's pledge has other conditions, and conditions never change.
     error OtherConditions(address owner, bytes32 have, bytes32 want);
     error PledgeTooSmall(uint256 have, uint256 want);

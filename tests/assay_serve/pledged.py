@@ -31,7 +31,8 @@ from . import tiny
 
 ETHER = 10**18
 BURNED = "0x000000000000000000000000000000000000dEaD"
-FORFEIT, CHARGE, NOTICE, PERIOD = 2 * ETHER, ETHER // 10, 100_000, 600
+FORFEIT, CHARGE, NOTICE, PERIOD = ETHER // 2, ETHER // 40, 100_000, 600
+"""The most that a stake of an ether allows of a forfeit, and somewhat less of a charge."""
 SECONDS = 50_000
 COUNT = 12
 SALT = bytes(31) + b"\5"
@@ -44,7 +45,6 @@ def conditions(signer: str, stake: int, **other: Any) -> Conditions:
         forfeit=FORFEIT,
         charge=CHARGE,
         notice=NOTICE,
-        slots=2,
         stake=stake,
         low_fee=10**9,
         high_fee=10**11,

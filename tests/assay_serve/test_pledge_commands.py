@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from eth_account import Account
@@ -21,16 +23,23 @@ from referee_py.errors import InvalidEncoding, InvalidInput
 from trainer_node.chain import ChainClient, Deployment, TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.daemon.keys import create_key
+from trainer_node.daemon.remembered import Remembered
 from trainer_node.operate.deploy import deploy
+from trainer_node.roles import challenger
+from trainer_node.settings.extent import Mode
+from trainer_node.settings.settings import Settings
 from trainer_node.storage.database import Database
+from trainer_node.storage.store import Store
 
 from ..conftest import Anvil, Assay
 from . import tiny
 from .pledged import ETHER, SECONDS, Ground, answered, lying, one_wrong, run_of
 from .pledged import PARAMETERS as DRAWN
 from .test_pledges import PARAMETERS
+from .test_pledges import ground as _ground
 from .test_receipt import changed_payload
 
+ground = _ground
 PASSWORD = "pledge"
 MADE = ("--signer", "0x" + "22" * 20, "--forfeit", 1, "--charge", 0, "--notice", 9)
 PERIODS = ("train", "reveal", "challenge", "clock", "verdict", "appeal")
@@ -76,8 +85,8 @@ def test_the_commands_pledge_challenge_and_decide(
     ground = Ground(web3, client, Pledges(client, contract), ETHER)
 
     periods = [word for name in PERIODS for word in (f"--{name}", "600")]
-    make = ("pledge", "make", contract, "4", "--signer", tiny.ACCOUNT.address, "--forfeit", "2")
-    rest = ("--charge", "0.1", "--notice", SECONDS, "--stake", "1", "--slots", 2)
+    make = ("pledge", "make", contract, "1", "--signer", tiny.ACCOUNT.address, "--forfeit", "0.5")
+    rest = ("--charge", "0.025", "--notice", SECONDS)
     code, _, said = assay(*make, *rest, *periods, "--clock", "1", *server)
     assert (code != 0, "BadPeriod" in said) == (True, True), "no challenge could post such a job"
     code, told, _ = assay(*make, *rest, *periods, *server)
@@ -95,18 +104,32 @@ def test_the_commands_pledge_challenge_and_decide(
     code, told, _ = assay("receipt", "show", wrong_file)
     assert (code, f"of {owner} at {contract} on chain 31337" in told) == (0, True)
     code, told, _ = assay("pledge", "check", wrong_file, *chain)
-    assert (code, "lacks" in told, "4 ether" in told) == (0, False, True)
+    assert (code, "lacks" in told, "1 ether" in told) == (0, False, True)
 
     code, _, said = assay("pledge", "challenge", right_file, "--model", folder, "--port", 0, *user)
     assert (code != 0, "set --public-uri" in said) == (True, True)
     code, _, said = assay("pledge", "challenge", right_file, "--model", folder, "--port", 8750, *user)
     assert (code != 0, "its tokens are those of the model" in said) == (True, True)
+    bogus = tmp_path / "bogus.json"
+    bogus.write_bytes(with_file(wrong, "00" * 32).to_bytes())
+    code, _, said = assay("pledge", "challenge", bogus, "--model", folder, "--port", 8750, *user)
+    assert (code != 0, "a run of another model" in said) == (True, True), "nobody has that program file"
+    many = ("--least", 2)
+    code, _, said = assay("pledge", "challenge", wrong_file, "--model", folder, "--port", 8750, *many, *user)
+    assert (code != 0, "1 ether are free, less than 2 ether" in said) == (True, True)
+    poor = [Account.from_key(anvil.keys[2]).address, hex(ETHER)]
+    web3.provider.make_request("anvil_setBalance", poor)  # type: ignore[arg-type]
+    code, _, said = assay("pledge", "challenge", wrong_file, "--model", folder, "--port", 8750, *user)
+    assert (code != 0, "and the account has 1 ether" in said) == (True, True), "its node would not claim"
+    web3.provider.make_request("anvil_setBalance", [poor[0], hex(100 * ETHER)])  # type: ignore[arg-type]
     code, told, said = assay("pledge", "challenge", wrong_file, "--model", folder, "--port", 8750, *user)
     assert (code, "challenge 0, job 1" in told) == (0, True), said
+    told_before = told
     code, told, _ = assay("pledge", "show", contract, owner, *chain)
     assert (code, wrong.receipt.id in told, "1, 1 open" in told) == (0, True, True)
-    code, told, _ = assay("pledge", "keep", wrong_file, "--model", folder, *server)
-    assert (code, "16 steps" in told) == (0, True)
+    held = Store(tmp_path / "user" / "artifacts").holders
+    assert f"policy.programs = {run_of(model, signed).terms.hash().hex()}" in told_before
+    assert len(list(held.held(1))) > 1, "it stays until the job is over"
 
     code, _, said = assay("pledge", "decide", wrong_file, "--model", folder, *user)
     assert (code != 0, "is in the phase training" in said) == (True, True)
@@ -120,7 +143,7 @@ def test_the_commands_pledge_challenge_and_decide(
     before = web3.eth.get_balance(Account.from_key(anvil.keys[2]).address)
     code, _, _ = assay("pledge", "withdraw", contract, *user)
     assert code == 0
-    assert web3.eth.get_balance(Account.from_key(anvil.keys[2]).address) - before > ETHER
+    assert web3.eth.get_balance(Account.from_key(anvil.keys[2]).address) - before > ETHER // 5
 
     code, told, _ = assay("pledge", "notice", contract, *server)
     assert (code, "it leaves at" in told) == (0, True)
@@ -132,6 +155,48 @@ def test_the_commands_pledge_challenge_and_decide(
     assert (code, "reclaimed" in told) == (0, True)
     code, _, said = assay("pledge", "check", plain, *chain)
     assert (code != 0, "has no pledge behind it" in said) == (True, True)
+
+
+def with_file(signed: Signed, file: str) -> Signed:
+    """Return a receipt whose server has signed for another program file."""
+
+    def back(receipt: Receipt) -> Backed:
+        assert signed.backed is not None
+        return signed.backed.model_copy(update={"answer": receipt.id, "file": file})
+
+    return Signed.by(tiny.ACCOUNT, signed.receipt.model_dump(), signed.lists, back)
+
+
+def test_a_server_defends_its_receipts_and_nothing_else(
+    assay: Assay,
+    ground: Ground,
+    module_anvil: Anvil,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    owner, _, _ = ground.pledged()
+    begun: list[tuple[Settings, Callable[..., object]]] = []
+    monkeypatch.setattr(challenger, "run", lambda settings, *, chosen: begun.append((settings, chosen)))
+    path = tmp_path / "deployment.json"
+    ground.client.deployment.save(path)
+    chain = (
+        "--chain-id",
+        ground.client.deployment.chain_id,
+        "--rpc-url",
+        module_anvil.url,
+        "--deployment",
+        path,
+    )
+    rest = ("--model", folder, "--receipts", tmp_path, *chain)
+    code, _, said = assay("pledge", "defend", ground.pledges.address, owner.address, *rest)
+    assert code == 0, said
+    ((settings, chosen),) = begun
+    assert settings.mode is Mode.CHALLENGE
+    node = SimpleNamespace(remembered=Remembered())
+    assert chosen(node)(SimpleNamespace(client=owner.address)) is False  # type: ignore[operator]
+    code, _, said = assay("pledge", "defend", ground.pledges.address, Account.create().address, *rest)
+    assert (code != 0, "has pledged nothing" in said, len(begun)) == (True, True, 1)
 
 
 def test_a_receipt_is_behind_its_own_tokens_and_answer(model: Model) -> None:
@@ -213,12 +278,10 @@ def test_a_pledge_is_given_whole_or_not_at_all(tmp_path: Path) -> None:
     [
         ("deploy",),
         ("make", "0x" + "11" * 20, "1", *map(str, MADE)),
-        ("check", "receipt.json"),
-        ("challenge", "receipt.json", "--model", "."),
     ],
 )
-def test_a_chain_whose_ether_matters_is_refused(assay: Assay, command: tuple[str, ...]) -> None:
-    """What an attack has found is open: docs/security.md, section 7."""
+def test_nothing_is_pledged_on_a_chain_whose_ether_matters(assay: Assay, command: tuple[str, ...]) -> None:
+    """No campaign plays the contract: docs/security.md, section 7."""
     code, _, errors = assay("pledge", *command, "--chain-id", "11155111", "--rpc-url", "http://127.0.0.1:9")
     assert code == 2
     assert "local chains" in errors

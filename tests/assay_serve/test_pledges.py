@@ -10,7 +10,7 @@ from eth_account import Account
 
 from assay_serve.backed import Backing
 from assay_serve.model import Model
-from assay_serve.pledges import NOTHING_WRITTEN, Conditions, hash_of, written
+from assay_serve.pledges import NOTHING_WRITTEN, SLOTS, Conditions, hash_of, least_stake, written
 from assay_serve.receipt import Signed
 from referee_py.commit import Tag, Tree
 from trainer_node.chain import Call, ChainClient, Deployment, TransactionManager, connect
@@ -247,12 +247,36 @@ def test_a_pledge_stays_for_its_notice_and_then_leaves(case: Case) -> None:
         ({"forfeit": 0}, "BadConditions"),
         ({"notice": 0}, "BadConditions"),
         ({"notice": 1 << 31}, "BadConditions"),
+        ({"charge": ETHER // 32 + 1}, "StakeTooLow"),
+        ({"forfeit": FORFEIT + 1}, "StakeTooLow"),
     ],
 )
-def test_conditions_that_back_nothing_are_refused(ground: Ground, other: dict[str, int], error: str) -> None:
+def test_conditions_of_no_use_to_a_challenger_are_refused(
+    ground: Ground, other: dict[str, int], error: str
+) -> None:
     with pytest.raises(Reverted) as caught:
         ground.pledged(**other)
     assert caught.value.name == error
+
+
+def test_to_keep_a_challenger_from_the_slots_costs_a_forfeit_and_many_charges(case: Case) -> None:
+    """The attack: the server takes all slots of the job, and gives them back in its last second."""
+    ground, jobs = case.ground, case.ground.client.contracts.jobs
+    assert least_stake(FORFEIT, CHARGE) == ETHER
+    client, job = case.opened(case.wrong)
+    burned = int(jobs.functions.credit(BURNED).call())
+    allies = [ground.account() for _ in range(SLOTS)]
+    for ally in allies:
+        ground.send(ally, Call.of(jobs, "join", job, value=ETHER))
+    refused("NoFreeSlot", ground, client, Call.of(jobs, "join", job, value=ETHER))
+    for ally in allies:
+        ground.send(ally, Call.of(jobs, "resign", job))
+    cost = int(jobs.functions.credit(BURNED).call()) - burned
+    ground.pass_over(job)
+    assert case.decided(case.wrong, empty=True) == (UPHELD, 0)
+    assert cost >= FORFEIT
+    assert cost - ground.credit(case.owner.address) > 16 * CHARGE
+    ground.challenge(client, case.terms, case.wrong, case.bundle)  # and it can be challenged again
 
 
 def test_a_first_pledge_is_a_forfeit_at_least(ground: Ground) -> None:

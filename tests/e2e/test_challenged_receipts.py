@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from assay_lab.faults import Fault, Target, executor_of
+from assay_serve.answer_run import AnswerRuns
 from assay_serve.backed import Backing
+from assay_serve.defence import Defence
 from assay_serve.model import Model
 from assay_serve.pledges import written
 from assay_serve.receipt import Signed
@@ -22,10 +24,11 @@ from tests.conftest import Anvil
 from trainer_node.chain import JobPhase, TransactionManager
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.artifact_server import ArtifactServer
+from trainer_node.roles.challenger import challenger
 from trainer_node.run.modes import backend_of
 from trainer_node.storage.store import Store
 
-from .arena import NOWHERE, STAKE, Arena, Outcome, wealth
+from .arena import NOWHERE, STAKE, Arena, Member, Outcome, wealth
 
 NUMBER = 4
 """The token that is lied about."""
@@ -33,7 +36,8 @@ NUMBER = 4
 
 class Challenged(Arena):
     """A challenge of a receipt of a model, played by daemons. Its job is posted by the contract Pledges, and judged by
-    the court alone. ``lie``: the receipt is wrong; ``serves``: its artifacts are served by who has challenged."""
+    the court alone. ``lie``: the receipt is wrong; ``serves``: its artifacts are served by who has challenged. The
+    server's node, the challenger of the arena, has the receipts that it has kept."""
 
     def __init__(
         self, anvil: Anvil, folder: Path, answers: Model, *, lie: bool, serves: bool = True, **options: Any
@@ -48,7 +52,7 @@ class Challenged(Arena):
 
     def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:  # noqa: ARG002
         self.ground = ground = Ground.on(self.web3, self.client, client, STAKE)
-        self.owner, self.terms, backing = ground.pledged(slots=slots)
+        self.owner, self.terms, backing = ground.pledged()
         self.receipt = pledged.answered(self._answers, backing, ground.now)
         if self._lie:
             tokens = false_tokens(self._bundle, self.receipt)
@@ -59,8 +63,9 @@ class Challenged(Arena):
             self._bundle.put(store)
             uri = self._stack.enter_context(ArtifactServer(store)).uri
         else:
-            for member in self.members:
+            for member in self.members[:-1]:
                 self._bundle.put(Store(member.node.settings.data_dir / "artifacts"))
+        self._defend(self.members[-1])
         who = ground.account()
         self.client_address = who.address
         ground.commit(who, self.receipt)
@@ -68,6 +73,13 @@ class Challenged(Arena):
         self._posted_block = ground.send(who, call).block
         self.job_id = self.client.snapshot().job_count()
         self._before = wealth(self.client, self._addresses())
+
+    def _defend(self, member: Member) -> None:
+        """Let a node play the challenges of this server's receipts, as `assay pledge defend` does."""
+        assert member.runner is not None
+        (self._folder / f"{self.receipt.receipt.id}.json").write_bytes(self.receipt.to_bytes())
+        at = self.ground.pledges, self.owner.address, AnswerRuns(self._answers), self._folder
+        member.start(challenger(member.node, member.runner, Defence(member.node, *at).wants))
 
     def decide(self) -> tuple[int, int]:
         """Let anybody decide the challenge; return what the challenger and the pledge's owner are owed."""
@@ -135,7 +147,7 @@ def test_an_honest_server_that_is_challenged_is_paid_for_its_trouble(
     anvil: Anvil, tmp_path: Path, answers: Model, serves: bool
 ) -> None:
     """Whoever has challenged claims a run with another token; the server's node disputes it, and wins half a stake.
-    It needs nobody's server for that: it knows what its own receipt is about."""
+    It needs nobody's server for that: it learns from the chain which of its receipts is challenged, and has kept it."""
     lies: dict[str, Any] = {"trainers": [Fault.WRONG_OP_OUTPUT], "challenger": Fault.NONE}
     with Challenged(anvil, tmp_path, answers, lie=False, serves=serves, **lies) as arena:
         outcome = played(arena)

@@ -143,7 +143,7 @@ contract PledgesTest is Pledging {
         eq(t.referee, pledges.REFEREE(), "referee");
         eq(address(pledges.JOBS()), address(jobs), "jobs");
         eq(t.verifiers.length + t.watchPeriod, 0, "none");
-        eq(uint256(t.slots), uint256(c.slots), "slots");
+        eq(uint256(t.slots), 16, "slots");
         eq(t.stake + t.lowFee + t.highFee, c.stake + c.lowFee + c.highFee, "money");
         eq(t.trainPeriod + t.revealPeriod + t.challengePeriod, 3 * PERIOD, "periods");
         eq(keccak256(abi.encode(t.rules)), keccak256(abi.encode(c.rules)), "rules");
@@ -268,6 +268,21 @@ contract PledgesTest is Pledging {
         vm.prank(USER);
         refuses(IPledges.PledgeTooSmall.selector);
         pledges.pledge{value: FORFEIT - 1}(conditions());
+    }
+
+    /// @dev The attack: the owner takes all slots of a challenge's job and gives them back in its last second.
+    function test_toKeepAChallengerFromTheSlotsCostsAForfeit() public {
+        vm.deal(USER, 100 ether);
+        for (uint256 i = 0; i < 4; ++i) {
+            Conditions memory c = conditions();
+            if (i == 0) c.stake = 32 * CHARGE - 1;
+            if (i == 1) c.charge = uint96(CHARGE + 1);
+            if (i == 2) c.forfeit = uint96(16 * CHARGE + 1);
+            if (i == 3) c.forfeit = uint96(16 * CHARGE);
+            if (i < 3) refuses(IPledges.StakeTooLow.selector);
+            vm.prank(USER);
+            pledges.pledge{value: 16 * CHARGE + 1}(c);
+        }
     }
 
     /// @dev The user's challenge of a receipt, to which it has committed, is refused.

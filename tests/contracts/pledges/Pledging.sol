@@ -50,6 +50,7 @@ abstract contract Pledging is Base {
     uint256 internal constant KEY = 0xBEEF;
     uint256 internal constant FORFEIT = 2 ether;
     uint256 internal constant CHARGE = 0.2 ether;
+    uint256 internal constant STAKE = 6.4 ether;
     uint32 internal constant NOTICE = 7 days;
     uint32 internal constant PERIOD = 1 hours;
     address internal constant OWNER = address(0xA1);
@@ -71,7 +72,7 @@ abstract contract Pledging is Base {
 
     function conditions() internal pure returns (Conditions memory c) {
         (c.signer, c.forfeit, c.charge, c.notice) = (vm.addr(KEY), uint96(FORFEIT), uint96(CHARGE), NOTICE);
-        (c.slots, c.stake, c.lowFee, c.highFee) = (16, 1 ether, 1 gwei, 100 gwei);
+        (c.stake, c.lowFee, c.highFee) = (STAKE, 1 gwei, 100 gwei);
         (c.trainPeriod, c.revealPeriod, c.challengePeriod) = (PERIOD, PERIOD, PERIOD);
         c.rules = Rules(0, PERIOD, PERIOD, PERIOD);
     }
