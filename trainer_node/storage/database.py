@@ -247,14 +247,13 @@ class Database:
         columns = select(Checkpoint.step, Checkpoint.checkpoint, func.length(Checkpoint.state))
         with self.session() as session:
             rows = session.execute(columns.where(Checkpoint.job == job))
-            known = {step: (root, size // 32) for step, root, size in rows}
-        return dict(sorted(known.items()))
+            return dict(sorted((step, (root, size // HASH_BYTES)) for step, root, size in rows))
 
     def state(self, job: int, step: int) -> list[bytes]:
         """Return the tensor hashes of the state after a step; none if it is not kept."""
         with self.session() as session:
-            row = session.get(Checkpoint, (job, step))
-            return _split(row.state) if row is not None else []
+            state = row.state if (row := session.get(Checkpoint, (job, step))) is not None else b""
+        return [state[i : i + HASH_BYTES] for i in range(0, len(state), HASH_BYTES)]
 
     def last_state(self, job: int) -> int:
         """Return the last step after which a run's state is kept; 0 if there is none.
@@ -376,10 +375,6 @@ class Database:
                 session.add(Meta(key=key, value=value))
             elif row.value != value:
                 raise SchemaMismatch(f"{self.path} has {key} {row.value}, not {value}; {remedy}")
-
-
-def _split(state: bytes) -> list[bytes]:
-    return [state[i : i + HASH_BYTES] for i in range(0, len(state), HASH_BYTES)]
 
 
 def _engine(path: Path | None) -> Engine:
