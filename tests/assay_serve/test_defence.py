@@ -115,8 +115,10 @@ def test_another_job_of_the_same_number_is_looked_at(
 
 def test_own_receipts_are_defended_at_any_price() -> None:
     policy = {"clients": ["0x" + "11" * 20], "programs": ["22" * 32], "max_open_jobs": 3}
-    found = settings_of(Settings(chain_id=1, check="sample:0.1", policy=policy))  # type: ignore[arg-type]
+    chosen: dict[str, Any] = {"chain_id": 1, "check": "sample:0.1", "policy": policy}
+    found = settings_of(Settings(**chosen))
     assert (found.mode, found.check) == (Mode.CHALLENGE, "all")
-    assert settings_of(Settings(mode=Mode.CHALLENGE, max_watch_eth=1.0)).max_watch == 0
+    watches: dict[str, Any] = {"mode": Mode.CHALLENGE, "max_watch_eth": 1.0}
+    assert settings_of(Settings(**watches)).max_watch == 0
     assert (found.node_price, found.max_reserve_prizes) == (0, 0)
     assert (found.policy.clients, found.policy.programs, found.policy.max_open_jobs) == ((), (), 3)

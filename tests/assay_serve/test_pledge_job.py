@@ -34,8 +34,12 @@ USUAL = Conditions(
 )
 
 
+def node_of(**values: Any) -> Settings:
+    return Settings(**values)
+
+
 def found(run_s: float = 0.0, settings: dict[str, Any] | None = None, **other: Any) -> list[str]:
-    node = Settings(chain_id=1, **settings or {})
+    node = node_of(chain_id=1, **settings or {})
     return job_lacks(dataclasses.replace(USUAL, **other), terms_of(1000), CHAIN, node, run_s)
 
 
@@ -74,7 +78,7 @@ def test_the_challengers_own_node_is_asked() -> None:
 
 def test_what_a_challengers_account_has_covers_stake_and_dispute() -> None:
     """The attack: forfeit and stake are beyond what a challenger can pay, so that nobody claims in the job."""
-    node = Settings(chain_id=1)
+    node = node_of(chain_id=1)
     least = needed(USUAL, terms_of(1000), CHAIN, node)
     assert least > USUAL.stake
     rich = dataclasses.replace(USUAL, forfeit=100 * ETHER, stake=200 * ETHER)
@@ -84,10 +88,10 @@ def test_what_a_challengers_account_has_covers_stake_and_dispute() -> None:
 
 def test_on_a_development_chain_periods_may_be_short() -> None:
     short = dataclasses.replace(USUAL, challenge_period=600, stake=ETHER)
-    assert job_lacks(short, terms_of(1000), CHAIN, Settings(chain_id=31337)) != []  # its stake, still
+    assert job_lacks(short, terms_of(1000), CHAIN, node_of(chain_id=31337)) != []  # its stake, still
     assert (
         job_lacks(
-            dataclasses.replace(short, stake=USUAL.stake), terms_of(1000), CHAIN, Settings(chain_id=31337)
+            dataclasses.replace(short, stake=USUAL.stake), terms_of(1000), CHAIN, node_of(chain_id=31337)
         )
         == []
     )
