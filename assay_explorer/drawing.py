@@ -201,6 +201,8 @@ def _called(found: Strip, low: int, high: int) -> str:
     )
 
 
+WORDS = {"sampled": "checked once", "partly": "checked in part"}
+"""Words of a kind of interval, where it is not called by its name."""
 HEIGHTS = {"disputed": 34, "checked": 34, "sampled": 17, "partly": 12, "unseen": 8, "unclaimed": 8}
 """Heights of an interval by its kind: the more is known, the higher."""
 SIGNS = {"disputed": "≠", "checked": "="}
@@ -220,7 +222,7 @@ def _intervals(found: Intervals, full: int, cls: str) -> Markup:
     gap = 2.0 if count <= full / 8 else 0.2 * full / count
     width = (full - gap * (count - 1)) / count
     parts = _bars(found, width, gap) if width > FINE else _fine_bars(found, width, gap, titled=full == WIDTH)
-    words = ", ".join(f"{number} {kind}" for kind, number in found.counts.items())
+    words = ", ".join(f"{number} {WORDS.get(kind, kind)}" for kind, number in found.counts.items())
     return svg(full, 64, "".join(parts), f"{found.count} intervals: {words}", "intervals", cls)
 
 
@@ -261,7 +263,8 @@ def _fine_bars(found: Intervals, width: float, gap: float, *, titled: bool) -> I
 
 def _told(first: Interval, last: Interval) -> str:
     """Return what is known of these intervals, and of those between, as HTML."""
-    return escape(f"steps {first.first} to {last.last}: {first.kind}" + (f", {first.by}" if first.by else ""))
+    kind = WORDS.get(first.kind, first.kind)
+    return escape(f"steps {first.first} to {last.last}: {kind}" + (f", {first.by}" if first.by else ""))
 
 
 def money(found: Flow) -> Markup:

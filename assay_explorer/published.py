@@ -184,7 +184,7 @@ def strip_of(run: PublishedRun, coverage: Coverage | None) -> Intervals:
         by = next((said[number][1] for number in numbers if number in said and said[number][0] == kind), "")
         seen = len(kinds) - kinds.count("unseen")
         if kind == "unseen" and seen:
-            kind, by = "partly", f"{seen} of {len(kinds)} intervals sampled or checked"
+            kind, by = "partly", f"{seen} of {len(kinds)} intervals checked"
         shown.append(Interval(low, run.span(low)[0] + 1, run.span(numbers[-1])[1], kind, by))
     counts = {
         kind: sum(what == kind for what, _ in said.values()) for kind in ("checked", "sampled", "disputed")

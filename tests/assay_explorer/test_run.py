@@ -78,11 +78,11 @@ def test_a_long_run_shows_which_parts_were_sampled(tmp_path: Path) -> None:
     strip = strip_of(run, merge(run, sorted(paths.iterdir())))
     kinds = [one.kind for one in strip.shown]
     assert (len(kinds), kinds[:3], kinds[-1]) == (200, ["sampled", "partly", "unseen"], "partly")
-    assert strip.shown[1].by == "1 of 3 intervals sampled or checked"
+    assert strip.shown[1].by == "1 of 3 intervals checked"
     assert strip.counts == {"checked": 0, "sampled": 5, "disputed": 0, "unseen": 595}
     told = Reader(str(drawing.intervals(strip))).words
-    assert "steps 1 to 3: sampled, by 1 auditor" in told
-    assert "steps 4 to 6: partly, 1 of 3 intervals sampled or checked" in told
+    assert "steps 1 to 3: checked once, by 1 auditor" in told
+    assert "steps 4 to 6: checked in part, 1 of 3 intervals checked" in told
     assert "steps 7 to 597: unseen" in told, "bars of the same kind have one title"
     assert (
         len(RunPages(str(tmp_path / "run"), tmp_path / "pages", receipts=[paths]).home().encode())
@@ -92,7 +92,7 @@ def test_a_long_run_shows_which_parts_were_sampled(tmp_path: Path) -> None:
 
 def test_a_long_run_makes_no_heavy_page() -> None:
     """Though no two bars side by side are of the same kind."""
-    by = "1 of 3 intervals sampled or checked"
+    by = "1 of 3 intervals checked"
     kinds = [("partly", by), ("unseen", "")] * (MAX_SHOWN // 2)
     shown = tuple(Interval(3 * k + 1, 3 * k + 1, 3 * k + 3, *kind) for k, kind in enumerate(kinds))
     drawn = str(drawing.intervals(Intervals(shown, 3 * MAX_SHOWN, {}, "")))

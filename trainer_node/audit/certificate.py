@@ -22,6 +22,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import from_json
+
 from referee_py.errors import InvalidInput
 from referee_py.program import Program
 from referee_py.program.describe import Names
@@ -29,7 +31,7 @@ from referee_py.program.modes import mode_or_unknown
 from referee_py.program.terms import Terms
 
 from ..local.provenance import Provenance, owners_of
-from ..storage.untrusted_file import write_plain
+from ..storage.untrusted_file import read_plain, write_plain
 from .coverage import Coverage
 from .engine import MAX_TIME
 from .envelope import STATEMENT_TYPE, envelope, seal
@@ -45,7 +47,8 @@ MAX_EVIDENCE = 10_000
 """Receipts that a certificate lists; there is none of more."""
 MAX_TENSORS = 256
 """Names of tensors that a certificate lists."""
-SEALED = "certificate.dsse.json"
+STATEMENT, SEALED = "certificate.json", "certificate.dsse.json"
+MAX_STATEMENT_BYTES = 64 << 20
 MAX_TOLD = 3
 """Pieces of evidence that a sentence names."""
 Row = tuple[str, str]
@@ -155,17 +158,31 @@ class Certificate:
     def write(self, folder: Path, account: LocalAccount | None) -> list[Path]:
         """Write statement, badge and, with an account, the statement in an envelope that it signs; return the files.
 
-        INVARIANT: no envelope of another statement stays beside them.
+        INVARIANT: no envelope of another statement stays beside them. Raises InvalidInput where a certificate of
+        another run lies.
         """
         folder.mkdir(parents=True, exist_ok=True)
+        if _subject_in(folder / STATEMENT) not in (None, json.loads(self.statement())["subject"]):
+            raise InvalidInput(
+                f"{folder / STATEMENT} is the certificate of another run; name another folder with --out"
+            )
         (folder / SEALED).unlink(missing_ok=True)
-        files = {"certificate.json": self.statement(), "badge.svg": self.badge().encode()}
+        files = {STATEMENT: self.statement(), "badge.svg": self.badge().encode()}
         if account is not None:
             payload = self.statement()
             files[SEALED] = envelope(account.address, payload, seal(account, payload))
         for name, data in files.items():
             write_plain(folder / name, data)
         return [folder / name for name in files]
+
+
+def _subject_in(path: Path) -> object:
+    """Return the subject of a certificate's file; None if there is no such file, or it is none."""
+    try:
+        # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
+        return from_json(read_plain(path, MAX_STATEMENT_BYTES))["subject"]
+    except (OSError, InvalidInput, ValueError, KeyError, TypeError):
+        return None
 
 
 def _rows(rows: Sequence[Row]) -> list[dict[str, str]]:

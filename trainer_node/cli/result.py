@@ -159,4 +159,4 @@ def certificate(
     content = None if bundle is None else Bundle.read_of(bundle, {f"job {job}": view.program_file.hex()})
     found = certificate_of(snapshot, client.deployment, view, content)
     files = found.write(to, account)
-    out.print(escape(f"{found.summary}: {', '.join(map(str, files))}"), soft_wrap=True)
+    out.print(escape(f"{found.summary}; written to {', '.join(map(str, files))}"), soft_wrap=True)

@@ -112,7 +112,11 @@ def certificate(
         known = None if bundle is None else Bundle.read_of(bundle, {"the run": published.claim.program_file})
         found = certify_run(published, counted, NO_NAMES if known is None else known.names)
     files = found.write(to, account)
-    out.print(Text(f"{found.summary}: {', '.join(map(str, files))}"), soft_wrap=True)
+    if not receipts:
+        out.print(
+            "no receipts were given: `assay audit RUN --keystore KEY` writes them, --receipts reads them"
+        )
+    out.print(Text(f"{found.summary}; written to {', '.join(map(str, files))}"), soft_wrap=True)
     if found.result is Result.WRONG:
         raise typer.Exit(DIFFERS)
 

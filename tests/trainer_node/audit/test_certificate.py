@@ -154,7 +154,7 @@ def test_the_command_writes_what_others_can_check(assay: Assay, tmp_path: Path) 
     command = "run", "certificate", tmp_path / "run", "--receipts", receipts, "--out", tmp_path / "out"
     code, output, errors = assay(*command, *flags)
     assert code == 0, errors
-    assert output.startswith("2 of 6 intervals checked: ")
+    assert output.startswith("2 of 6 intervals checked; written to ")
     statement = (tmp_path / "out/certificate.json").read_bytes()
     assert statement == certify_run(run, coverage).statement()
     sealed = json.loads((tmp_path / "out/certificate.dsse.json").read_text())
@@ -181,10 +181,26 @@ def test_a_run_that_was_found_wrong_has_an_exit_code(assay: Assay, tmp_path: Pat
     assert code == 1
     assert "does not count" in output
     code, output, _ = assay(*command, "--auditors", AUDITORS[0].address)
-    assert (code, output.splitlines()[-1].split(":")[0]) == (0, "1 of 6 intervals checked")
+    assert (code, output.splitlines()[-1].split(";")[0]) == (0, "1 of 6 intervals checked")
     told = json.loads((tmp_path / "out/certificate.json").read_text())["predicate"]["notProven"]
     (left,) = [words for words in told if words.startswith("Anything of the receipts that were left out")]
     assert left.endswith("since only auditors that were named count: 1 receipt of 1 auditor.")
+
+
+def test_without_receipts_it_says_so_and_takes_no_other_runs_place(assay: Assay, tmp_path: Path) -> None:
+    covered(tmp_path, EACH["some"][0])
+    code, output, _ = assay("run", "certificate", "run")
+    assert (code, "no receipts were given: `assay audit RUN --keystore KEY` writes them" in output) == (
+        0,
+        True,
+    )
+    assert "not checked; written to certificate/certificate.json" in output
+    before = (tmp_path / "certificate/certificate.json").read_bytes()
+    publish(tmp_path / "other", 14, 2)
+    code, _, errors = assay("run", "certificate", "other")
+    assert (code, "is the certificate of another run; name another folder" in errors) == (2, True), errors
+    assert (tmp_path / "certificate/certificate.json").read_bytes() == before
+    assert assay("run", "certificate", "run")[0] == 0
 
 
 def test_too_many_receipts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
