@@ -73,7 +73,7 @@ class Machine:
 
     @property
     def places(self) -> int:
-        return self.slots["tokens"].shape[1]
+        return int(self.slots["tokens"].shape[1])
 
     def copy(self, row: int, other: Machine, to: int) -> None:
         """Copy a row to one of another machine, which may have fewer places if they hold all that the row has."""

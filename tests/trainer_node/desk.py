@@ -167,12 +167,18 @@ class Remembered:
     """The checkpoints of a run, in memory."""
 
     found: list[Checkpoint] = field(default_factory=list)
+    states: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    """Slots by step."""
 
     def all(self) -> Sequence[Checkpoint]:
         return self.found
 
-    def add(self, checkpoint: Checkpoint) -> None:
-        self.found.append(checkpoint)
+    def slots(self, step: int) -> tuple[bytes, ...]:
+        return self.states[step]
+
+    def add(self, step: int, root: bytes | None, slots: tuple[bytes, ...]) -> None:
+        self.found.append(Checkpoint(step, root, len(slots)))
+        self.states[step] = slots
 
 
 @contextlib.contextmanager

@@ -112,7 +112,7 @@ def test_a_damaged_state_is_replaced_by_the_one_before(assay: Assay, tmp_path: P
     assert assay("program", "run", job, "--out", out, "--steps", 25)[0] == 0
     with open_run(out, bundle.terms, "repops-f32", resume=True, keep_s=60) as folder:
         assert [known.step for known in folder.all()] == [10, 20, 25]
-        (slot,) = folder.all()[-1].slots
+        (slot,) = folder.slots(25)
     damaged = next((out / "artifacts" / "tensor").rglob(slot.hex()))
     damaged.write_bytes(b"\0" * damaged.stat().st_size)
     code, output, errors = assay("program", "run", job, "--out", out, "--resume")

@@ -182,12 +182,13 @@ def test_the_count_of_kept_states_follows_what_is_written_and_dropped(long: Long
     long.run.train()
     counts = [long.checkpoints.kept]
     known = long.checkpoints.all()[3]
+    slots = long.checkpoints.slots(known.step)
     long.database.put_checkpoint(1, known.step, known.root, [])
     counts.append(long.checkpoints.kept)
-    long.checkpoints.add(known)
-    long.checkpoints.add(known)
+    long.checkpoints.add(known.step, known.root, slots)
+    long.checkpoints.add(known.step, known.root, slots)
     counts.append(long.checkpoints.kept)
-    long.database.put_checkpoint(1, 3, None, list(known.slots))
+    long.database.put_checkpoint(1, 3, None, list(slots))
     counts.append(long.checkpoints.kept)
     long.database.drop_states(1, but={STEPS})
     counts.append(long.checkpoints.kept)

@@ -84,9 +84,9 @@ def test_what_was_lost_from_the_disk_is_computed_again(store: Store, lost: int) 
     checkpoints = Remembered()
     claim = replay(store, checkpoints).train()
     for known in checkpoints.found[-lost:]:
-        for slot in known.slots:
+        for slot in checkpoints.slots(known.step):
             store.forget(Name(Kind.TENSOR, slot))
-    again = replay(store, Remembered(list(checkpoints.found)))
+    again = replay(store, Remembered(list(checkpoints.found), dict(checkpoints.states)))
     assert again.step_tree(N).root == claim.last, "a dispute restores an older state"
     assert again.train() == claim
 
