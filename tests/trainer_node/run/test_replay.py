@@ -65,7 +65,7 @@ def test_a_state_that_is_due_is_kept_between_checkpoints(store: Store) -> None:
     assert [known.step for known in checkpoints.found] == [2, 4, 7, 8, 12]
     assert [known.step for known in checkpoints.found if known.root is None] == [2, 7]
     steps.clear()
-    again = replay(store, Remembered(checkpoints.found[:3]))
+    again = replay(store, Remembered(checkpoints.found[:3], checkpoints.states))
     assert again.train(steps.append) == claim
     assert steps[0] == 8
 
