@@ -18,6 +18,7 @@ disputes         transactions and gas, from the demonstration and from the contr
 fees             a worst dispute and its prize, over years of base fees
 gpt_dispute      a dispute about a GPT; its audits (audits)
 soak             a day of a deployment
+serving          answers of a language model beside `transformers.generate`
 rounding         rounding logs: _logs, _paper, _runs and _sums measure one thing each
 gpu_checks       comparisons of `scripts/gpu_check` on a GPU; gpu_exact, gpu_steps, gpu_timings its measurements
 report           tables for the terminal and for Markdown, the plots
