@@ -19,7 +19,7 @@ from web3.exceptions import TransactionNotFound
 
 from referee_py.gas_schedule import SCHEDULES
 
-from ..errors import ChainError, InsufficientFunds, Reverted, RpcCorrupt
+from ..errors import ChainError, InsufficientFunds, Reverted, RpcCorrupt, RpcUnavailable
 from ..storage.tables import Attempt, Transaction
 from .block import block_request, quantity
 from .endpoints import endpoints_of
@@ -108,8 +108,11 @@ class AccountReader:
         return low(self.nonces(block))
 
     def known(self, attempt: Attempt) -> bool:
-        """Return whether most know the transaction."""
-        return bool(low(self._most(lambda: int(self._known(attempt)))))
+        """Return whether most know the transaction; False where they cannot say, and to send it again does no harm."""
+        try:
+            return bool(low(self._most(lambda: int(self._known(attempt)))))
+        except RpcUnavailable:
+            return False
 
     def mined(self, row: Transaction) -> bool:
         """Return whether an endpoint shows a receipt of one of the attempts."""
@@ -146,9 +149,19 @@ class AccountReader:
         """Return whether one says so; all are heard."""
         return any(answers(self._endpoints, act, None))
 
-    def receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool] | None:
-        """Return the receipt of a transaction and whether it succeeded; None unless most show the same one."""
-        found = self._most(lambda: self._receipt(row, attempt), _place)
+    def receipt(self, row: Transaction, attempt: Attempt, *, used: bool) -> tuple[Receipt, bool] | None:
+        """Return the receipt of a transaction and whether it succeeded; None unless most show the same one, and where
+        they cannot say while its number is not ``used``.
+
+        SAFETY: Geth says "transaction indexing is in progress" for hours after a restart, of just those that are not
+        mined. Who waited for that would send none of them again, and all later ones wait behind them.
+        """
+        try:
+            found = self._most(lambda: self._receipt(row, attempt), _place)
+        except RpcUnavailable:
+            if used:
+                raise
+            return None
         place, count = Counter(_place(one) for one in found).most_common(1)[0]
         if 2 * count == len(found):
             place = _place(found[0])

@@ -316,10 +316,8 @@ class Agreement:
         return same >= agree
 
     def _difference(self, block: Block, notes: Sequence[Note], over: threading.Event) -> str | None:
-        """Return how an endpoint's answers differ; None if they do not. Raises RpcUnavailable and RpcCorrupt.
-
-        Nobody waits for it any longer once it is ``over``.
-        """
+        """Return how an endpoint's answers differ; None if they do not. Raises RpcUnavailable, RpcCorrupt. Nobody waits
+        for it once it is ``over``."""
         found = self._block(block.number)
         if found != block:
             return f"block {block.number} is {found}, not {block}"
@@ -329,8 +327,12 @@ class Agreement:
             if self._again(note) == note:
                 continue
             # NOTE: a chain that moves meanwhile may have been read in the wrong state by either of them.
-            with self._endpoints.through(note.source or self._endpoints.serving):
+            with self._endpoints.through(source := note.source or self._endpoints.serving):
                 if self._again(note) != note:
+                    if (
+                        self._block(block.number) == block
+                    ):  # SAFETY: else who lies once a look would serve for ever
+                        self.distrust(source, f"gives two answers about block {block.number}")
                     raise RpcUnavailable(f"{note} has another answer by now; it is read again")
             return f"{note} has another answer at block {block.number}"
         if self._block(block.number).hash != block.hash:
@@ -390,8 +392,7 @@ def _parted(
 def _elsewhere(answered: Iterable[Endpoint]) -> RpcUnavailable:
     """Return the error if nobody of our chain answers."""
     names = ", ".join(endpoint.name for endpoint in answered)
-    told = f"only {names} answers, and shows another chain than most endpoints had shown before"
-    return RpcUnavailable(told)
+    return RpcUnavailable(f"only {names} answers, and shows another chain than most had shown before")
 
 
 def _contradiction(number: int, votes: dict[Endpoint, Block]) -> str:

@@ -325,7 +325,7 @@ class TransactionManager:
             # SAFETY: the nonce is read before the receipts, so a transaction mined in between is not called lost.
             used = self._reader.nonce("latest") > row.nonce
             for attempt in reversed(row.attempts):
-                found = self._reader.receipt(row, attempt)
+                found = self._reader.receipt(row, attempt, used=used)
                 if found is not None:
                     return self._confirm(row, *found)
             if row.status == "lost":
@@ -351,7 +351,9 @@ class TransactionManager:
             return None
 
     def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
-        if self._confirmations and self._reader.head() - receipt.block < self._confirmations:
+        # SAFETY: one endpoint of two could make up a block that never comes, for which later acts would wait.
+        head = self._reader.head()
+        if receipt.block > head + 2 or (self._confirmations and head - receipt.block < self._confirmations):
             return None
         self._outbox.finish(row, "mined" if ok else "failed", receipt)
         if ok:
@@ -360,8 +362,7 @@ class TransactionManager:
         raise TransactionFailed(row.action, receipt.tx_hash, receipt.gas_used, cause)
 
     def _missed(self, row: Transaction) -> None:
-        """Note that a nonce is used while most endpoints have no receipt of ours; call the transaction lost in the
-        end."""
+        """Note that a nonce is used, and most endpoints have no receipt of ours; call it lost in the end."""
         if self._receipts.may_come(row):
             return
         self._used = max(self._used, row.nonce)
@@ -371,9 +372,8 @@ class TransactionManager:
 
     def _lost(self, row: Transaction) -> TransactionLost:
         if self._empties.is_late(row):
-            return TransactionLost(
-                f"{row.action} (nonce {row.nonce}) was not mined as long as it was wanted, and is taken back"
-            )
+            told = f"{row.action} (nonce {row.nonce}) was not mined as long as it was wanted"
+            return TransactionLost(f"{told}, and is taken back")
         return TransactionLost(
             f"nonce {row.nonce} of {self.address} was used by a transaction that is not {row.action}; "
             "make sure that no other program uses this key"

@@ -11,6 +11,7 @@ from sqlalchemy import update
 from tests.conftest import Anvil
 from tests.support.clock import Clock
 from trainer_node.chain import Call, FeeRule
+from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.errors import TransactionLost
 from trainer_node.storage.tables import Attempt, Transaction
 
@@ -158,3 +159,55 @@ def test_slow_endpoints_make_no_wait_longer(
     assert clock() <= 60 + 25
     bench.mine()
     assert list(manager.wait_all(numbers, timeout_s=0.0)) == numbers, "each is looked at before a round"
+
+
+@pytest.mark.parametrize("never_sent", [True, False])
+def test_what_is_open_is_sent_and_raised_while_endpoints_cannot_say_whether_it_was_mined(
+    anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, never_sent: bool
+) -> None:
+    """A number that is free has no receipt. One was noted and never sent, or waits with too low a fee; all later ones
+    wait behind it."""
+    with Liar(anvil.url) as liar:
+        bench = Bench(liar.url, anvil.keys[0], tmp_path)
+        bench.rpc("evm_setAutomine", False)
+        if never_sent:
+            died = bench.manager()
+            monkeypatch.setattr(died, "_broadcast", lambda _: None)
+            died.submit(Call("move", OTHER, b"\1", 0))
+
+        def indexing(true: dict[str, Any]) -> dict[str, Any]:
+            words = {"code": -32000, "message": "transaction indexing is in progress"}
+            return {"result": true["result"]} if true.get("result") else {"result": None, "error": words}
+
+        liar.lies |= dict.fromkeys(["eth_getTransactionReceipt", "eth_getTransactionByHash"], indexing)
+        clock = Clock()
+        manager = bench.manager(replace_after_s=45.0, poll_s=5.0, clock=clock, sleep=clock.sleep)
+        for endpoint in endpoints_of(bench.web3).every:
+            monkeypatch.setattr(endpoint, "_sleep", clock.sleep)
+        manager.recover()
+        later = manager.submit(Call("move", OTHER, b"\2", 0))
+        tried = manager._outbox.row(later)
+        for _ in range(3):
+            clock.sleep(60)
+            manager.wait_all([later], timeout_s=0.0)
+            manager.recover()
+        if never_sent:
+            bench.mine()
+            assert bench.chain_nonce() == tried.nonce + 1 == 2, "the first one was sent, and the later one"
+        else:
+            assert len(manager._outbox.row(later).attempts) > 1, "its fee was raised"
+
+
+def test_a_receipt_in_a_block_that_nobody_has_come_to_is_none(anvil: Anvil, tmp_path: Path) -> None:
+    """Whatever comes after that block would wait for good, also once the endpoint tells no more lies."""
+    with Liar(anvil.url) as liar:
+        bench = Bench(liar.url, anvil.keys[0], tmp_path)
+        manager = bench.manager()
+        bench.rpc("evm_setAutomine", True)
+        liar.lies["eth_getTransactionReceipt"] = lambda true: {
+            "result": true["result"] and {**true["result"], "blockNumber": hex(1 << 60)}
+        }
+        sent = manager.submit(Call("move", OTHER, b"\1", 0))
+        assert manager.wait_all([sent], timeout_s=0.0) == {}
+        liar.lies.clear()
+        assert manager.wait(sent, timeout_s=60).block < 1 << 20

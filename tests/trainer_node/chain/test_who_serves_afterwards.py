@@ -3,6 +3,7 @@ counted as one that agrees; but it was never asked for what had been read before
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from trainer_node.chain.coders import event_coders
 from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.chain.events import EventCache, Query
 from trainer_node.chain.notes import Notes
-from trainer_node.errors import Disagreement
+from trainer_node.errors import ChainError, Disagreement
 from trainer_node.storage.database import Database
 
 from .endpoint import ADDRESS, DEPLOYMENT
@@ -127,3 +128,31 @@ def test_events_that_two_have_read_are_not_kept_on_the_word_of_one(
         liar.lies.clear()
         liar.about = lambda _: True
         assert len(client.snapshot()._events(query)) == 1, "nothing that one has hidden is kept"
+
+
+def test_who_lies_once_a_look_and_says_the_truth_when_asked_again_serves_no_longer(
+    module_anvil: Anvil, blocks: Callable[..., Any]
+) -> None:
+    """It knows the first request of a look from the repetition: the newest block is asked for before."""
+    with endpoints(module_anvil) as (web3, made):
+        client = ChainClient(web3, DEPLOYMENT, policy=ViewRule(agree=2))
+        provider, liar, fresh = endpoints_of(web3), made[0], [True]
+        honest = int(client.snapshot().job_count())
+        liar.lies["eth_call"] = ONE
+
+        def once(request: dict[str, Any]) -> bool:
+            if request["method"] == "eth_getBlockByNumber" and request["params"][0] == "latest":
+                fresh[:] = [True]
+            return request["method"] == "eth_call" and bool(fresh) and fresh.pop()
+
+        liar.about = once
+        seen = list[int]()
+        for _ in range(3):
+            blocks("anvil_mine", hex(1), hex(12))
+            snapshot = client.snapshot()
+            seen.append(snapshot.job_count())
+            with contextlib.suppress(ChainError):
+                snapshot.confirm(heeding_doubt=False)
+        assert honest != 1 == seen[0], "that is the lie"
+        assert seen[1:] == [honest] * 2
+        assert provider.serving.url != liar.url

@@ -16,7 +16,7 @@ from referee_py.availability import Piece, Place
 from trainer_node.chain import Call, Contracts, Group
 from trainer_node.chain.codec.availability import Ledger, OpenRequest
 from trainer_node.errors import Reverted, RpcUnavailable
-from trainer_node.play.data_responses import DataResponder
+from trainer_node.play.data_responses import MAX_HIDDEN, DataResponder
 from trainer_node.play.ends import Confirmer
 from trainer_node.run.replay import Replay
 from trainer_node.stake.flood import MAX_BATCH_BYTES
@@ -209,6 +209,31 @@ def test_what_one_look_hides_is_computed_on(claimant: Claimant, hides: str) -> N
     claimant.responder._confirmer = Confirmer()
     claimant.responder.let_go(look, 1)
     assert not claimant.responder._answers._jobs, "others confirm that nothing is asked"
+
+
+def test_what_one_look_makes_up_comes_after_what_is_shown_and_is_few(
+    claimant: Claimant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: one look shows requests that nobody has made, with earlier deadlines, or thousands, and then the
+    endpoint is silent, so that nobody can confirm that they are not there."""
+    root, asked = claimant.group.root, list[dict[Any, int]]()
+    monkeypatch.setattr(claimant.responder._answers, "ask", lambda *given: asked.append(given[2]) or {})
+    real = record(root, 1, until=NOW + 9)
+    made_up = [
+        record(root, 0, until=NOW + 1),
+        *(record(root, node, until=NOW + 2) for node in range(2, 3000)),
+    ]
+    claimant.chain.doubt = True
+    claimant.chain.ask(real, *made_up)
+    claimant.round()
+    claimant.chain.ask(real)
+    for _ in range(3):
+        claimant.round()
+        assert min(asked[-1], key=lambda key: asked[-1][key])[1] == real.place, (
+            "what is shown is computed first"
+        )
+        assert len(asked[-1]) == 1 + MAX_HIDDEN
+        assert claimant.responder._wanted[1][root, made_up[0].place] == NOW + 1, "no longer than it says"
 
 
 def test_what_a_reorganisation_takes_back_is_sent_again(claimant: Claimant) -> None:
