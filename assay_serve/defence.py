@@ -7,6 +7,7 @@ has kept, and the job holds it in the store; so nobody needs to serve it, and it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -39,9 +40,12 @@ def settings_of(settings: Settings) -> Settings:
 
 
 class Defence:
-    """The challenges of an owner's receipts. ``folder`` has the receipts, as `assay serve --keep` writes them."""
+    """The challenges of an owner's receipts. ``folder`` has the receipts, as `assay serve --keep` writes them; ``runs``
+    gives those of the model with so many places."""
 
-    def __init__(self, node: Daemon, pledges: Pledges, owner: str, runs: AnswerRuns, folder: Path) -> None:
+    def __init__(
+        self, node: Daemon, pledges: Pledges, owner: str, runs: Callable[[int], AnswerRuns], folder: Path
+    ) -> None:
         self._node, self._pledges, self._owner = node, pledges, owner
         self._runs, self._folder = runs, folder
         self._known = node.remembered.of_jobs(dict[tuple[int, bytes], bool])
@@ -81,7 +85,7 @@ class Defence:
             signed = Signed.from_bytes(read_plain(path, MAX_BYTES))
         except OSError as error:
             raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
-        bundle = bundle_of(self._runs, signed)
+        bundle = bundle_of(self._runs(signed.receipt.places), signed)
         if bundle.terms != job.program:
             raise InvalidInput(f"{path} is about another run than the job's; is the model another?")
         store = self._node.store.held_by(job.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -174,6 +175,7 @@ def check(settings: Settings, receipt: File) -> None:
     from .answer_run import steps_of
     from .pledge_job import Chain, job_lacks, needed, terms_of
 
+    _local(settings)
     signed = backed_receipt(receipt)
     client = reader(settings)
     pledges, conditions, kept = pledge_of(client, signed)
@@ -211,7 +213,7 @@ def defend(
 
     pledges = Pledges(reader(settings), contract)
     pledges.conditions(owner)  # refuses an account that has pledged nothing
-    runs = AnswerRuns(Model.load(model))
+    runs = functools.lru_cache(4)(lambda places: AnswerRuns(Model.load(model, places)))
     challenger.run(
         settings_of(settings), chosen=lambda node: Defence(node, pledges, owner, runs, receipts).wants
     )
@@ -238,6 +240,7 @@ def challenge(
     from .pledge_job import Chain, job_lacks, needed
     from .pledges import commitment, new_salt
 
+    _local(settings)
     if settings.public_uri is None and not settings.port:
         raise InvalidInput(
             "others must know where the run's artifacts are; set --public-uri, or --port for a local one"

@@ -278,6 +278,8 @@ def test_a_pledge_is_given_whole_or_not_at_all(tmp_path: Path) -> None:
     [
         ("deploy",),
         ("make", "0x" + "11" * 20, "1", *map(str, MADE)),
+        ("check", "receipt.json"),
+        ("challenge", "receipt.json", "--model", "model"),
     ],
 )
 def test_nothing_is_pledged_on_a_chain_whose_ether_matters(assay: Assay, command: tuple[str, ...]) -> None:

@@ -78,7 +78,7 @@ class Challenged(Arena):
         """Let a node play the challenges of this server's receipts, as `assay pledge defend` does."""
         assert member.runner is not None
         (self._folder / f"{self.receipt.receipt.id}.json").write_bytes(self.receipt.to_bytes())
-        at = self.ground.pledges, self.owner.address, AnswerRuns(self._answers), self._folder
+        at = self.ground.pledges, self.owner.address, lambda _: AnswerRuns(self._answers), self._folder
         member.start(challenger(member.node, member.runner, Defence(member.node, *at).wants))
 
     def decide(self) -> tuple[int, int]:
