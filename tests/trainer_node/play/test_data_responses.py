@@ -217,7 +217,12 @@ def test_what_one_look_makes_up_comes_after_what_is_shown_and_is_few(
     """The attack: one look shows requests that nobody has made, with earlier deadlines, or thousands, and then the
     endpoint is silent, so that nobody can confirm that they are not there."""
     root, asked = claimant.group.root, list[dict[Any, int]]()
-    monkeypatch.setattr(claimant.responder._answers, "ask", lambda *given: asked.append(given[2]) or {})
+
+    def ask(_job: int, _replay: Replay, wanted: dict[Any, int]) -> dict[Any, Any]:
+        asked.append(wanted)
+        return {}
+
+    monkeypatch.setattr(claimant.responder._answers, "ask", ask)
     real = record(root, 1, until=NOW + 9)
     made_up = [
         record(root, 0, until=NOW + 1),
