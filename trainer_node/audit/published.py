@@ -12,7 +12,6 @@ root from elsewhere (a chain, a receipt) compares it.
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 
 from pydantic import ValidationError
 
@@ -109,10 +108,10 @@ def _remedy(folder: Path | None) -> str:
     if not folder.is_dir():
         return f"there is no folder {folder}: name that of a run"
     if (folder / JOB).exists():
-        return f"this is a bundle: `assay program run {quote(str(folder))} --out RUN` makes a run of it, to be audited"
+        return "this is a bundle: run it first, with --out, and name the folder of that run"
     if (folder / RUN).exists():
-        return f"this run has not ended: `assay program run BUNDLE --out {quote(str(folder))} --resume` continues it"
-    return "name the folder of a run, which `assay program run BUNDLE --out RUN` makes"
+        return "this run has not ended: run its program again with the same --out and --resume"
+    return "name the folder that a program was run with --out to"
 
 
 def _check_last(claim: Claim, tree: StoredTree) -> None:

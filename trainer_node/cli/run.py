@@ -113,9 +113,7 @@ def certificate(
         found = certify_run(published, counted, NO_NAMES if known is None else known.names)
     files = found.write(to, account)
     if not receipts:
-        out.print(
-            "no receipts were given: `assay audit RUN --keystore KEY` writes them, --receipts reads them"
-        )
+        out.print("no receipts were given: an audit with --keystore writes them, --receipts reads them")
     out.print(Text(f"{found.summary}; written to {', '.join(map(str, files))}"), soft_wrap=True)
     if found.result is Result.WRONG:
         raise typer.Exit(DIFFERS)

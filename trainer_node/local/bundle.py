@@ -182,12 +182,12 @@ class Bundle:
 def _why(folder: Path) -> str:
     """Return what a folder is in which a bundle's file is missing, and what to do."""
     if not folder.is_dir():
-        return "there is no such folder; `assay program build RECIPE FOLDER` makes one"
+        return "there is no such folder; name one that a program was built to"
     if (folder / RUN).exists():
         return "it is a run; name the folder of the program that was run"
     if (folder / JOB).exists():
         return "a file of it is missing; build it again"
-    return f"it has no {JOB}; `assay program build RECIPE FOLDER` makes a bundle"
+    return f"it has no {JOB}; name a folder that a program was built to"
 
 
 def _check_folder(folder: Path, program_file: str) -> None:

@@ -128,9 +128,9 @@ def test_where_data_of_the_program_are_damaged_no_other_state_is_advised(tmp_pat
     ("of", "remedy"),
     [
         ("nothing", "there is no folder {}: name that of a run"),
-        ("bundle", "this is a bundle: `assay program run {} --out RUN` makes a run of it"),
-        ("begun", "this run has not ended: `assay program run BUNDLE --out {} --resume` continues it"),
-        ("else", "name the folder of a run, which `assay program run BUNDLE --out RUN` makes"),
+        ("bundle", "this is a bundle: run it first, with --out"),
+        ("begun", "this run has not ended: run its program again with the same --out and --resume"),
+        ("else", "name the folder that a program was run with --out to"),
         ("root", "nobody serves the run tree of the claimed root"),
     ],
 )

@@ -110,7 +110,7 @@ def test_a_folder_in_which_a_file_is_missing_is_told_what_it_is(folder: Path, tm
     for name, words in (
         ("run", "it is a run; name the folder of the program"),
         ("runn", "there is no such folder"),
-        ("", r"it has no job\.json; `assay program build RECIPE FOLDER` makes a bundle"),
+        ("", r"it has no job\.json; name a folder that a program was built to"),
     ):
         with pytest.raises(InvalidEncoding, match=words):
             Bundle.read(tmp_path / name)
