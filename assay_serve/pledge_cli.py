@@ -61,12 +61,12 @@ File = Annotated[Path, typer.Argument(help="Receipt with a pledge behind it.")]
 
 
 def _local(settings: Settings) -> None:
-    """Refuse to pledge where ether matters. SAFETY: no campaign plays the contract (docs/security.md, section 7)."""
+    """Refuse a chain whose ether matters. SAFETY: what attacks have found is open (docs/security.md, section 7)."""
     from trainer_node.settings.settings import LOCAL_CHAINS
 
     if settings.chain_id not in LOCAL_CHAINS:
         raise InvalidInput(
-            f"ether is pledged on local chains as yet, and {settings.chain_id} is none: "
+            f"pledges are for local chains as yet, and {settings.chain_id} is none: "
             "docs/security.md, section 7, says what is open"
         )
 
@@ -231,8 +231,8 @@ def challenge(
 ) -> None:
     """Challenge a receipt that is found wrong here: posts the job of its run.
 
-    Then claim the right run in that job, with `assay trainer run`, which takes no other with the policy.programs that
-    is shown. It serves the run's artifacts at --public-uri.
+    Then claim the right run in that job, with `assay trainer run` and the policy.programs that is shown, by which it
+    takes jobs of this run only. It serves the run's artifacts at --public-uri.
     """
     from trainer_node.errors import Reverted
     from trainer_node.run.package import package_names

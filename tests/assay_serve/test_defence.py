@@ -50,7 +50,8 @@ def scene(ground: Ground, model: Model, folder: Path, *, kept: bool = True) -> S
         (folder / f"{signed.receipt.id}.json").write_bytes(signed.to_bytes())
     store = Store(folder / "artifacts")
     node = cast("Daemon", SimpleNamespace(remembered=Remembered(), store=store))
-    defence = Defence(node, ground.pledges, owner.address, lambda _: AnswerRuns(model), folder)
+    runs = {signed.receipt.places: AnswerRuns(model)}
+    defence = Defence(node, ground.pledges, owner.address, runs.__getitem__, folder)
     bundle = run_of(model, signed)
     tensors = {one.hash for one in (*bundle.program.constants, *bundle.program.initial)}
     return Scene(defence, store, jobs[0], jobs[1], len(tensors) + 1)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import defaultdict
 
 import numpy as np
 import pytest
 
 from assay_serve.answer import Answer, End, Parameters, Piece
-from assay_serve.engine import Capacity, Engine, Full
+from assay_serve.engine import SHORT, Capacity, Engine, Full
 from assay_serve.model import Model
 
 from . import tiny
@@ -95,6 +96,29 @@ def test_200_answers_in_random_batches_are_those_alone(
     assert ended >= 170
     assert engine.counts.failures == 0
     assert engine.running == engine.waiting == 0
+
+
+def test_short_prompts_are_read_side_by_side_and_short_rows_have_fewer_places(model: Model) -> None:
+    """Which machine reads and writes which prompt, and that the bits are those of each prompt alone."""
+    engine = Engine(model, Capacity(rows=4, chunk=8, several=4, waiting=9))
+    lengths = (9, 12, tiny.PLACES // SHORT, 7)
+    given = [(tuple(range(5, 5 + n)), Parameters(1.0, 0, 1.0, n), 15) for n in lengths]
+    made = [Made(model, one) for one in given]
+    engine.submit([one.answer for one in made])
+    read, written = defaultdict[object, set[int]](set), defaultdict[object, set[int]](set)
+    while engine.waiting or engine.running:
+        engine.turn()
+        for found, rows in ((read, engine._reading), (written, engine._rows)):
+            for row in rows:
+                found[row.machine].add(len(row.answer.prompt))
+    assert read == {engine._readers: {9, 12}, engine._reader: {tiny.PLACES // SHORT}}
+    assert written[engine._short] == {9, 12}
+    assert written[engine._many] == set(lengths)
+    for one, wanted in zip(made, given, strict=True):
+        alone, single = Engine(model, Capacity(rows=1, chunk=1, waiting=1)), Made(model, wanted)
+        alone.submit([single.answer])
+        finish(alone, [single])
+        assert one.bits == single.bits
 
 
 def test_the_queue_takes_all_choices_of_a_request_or_none(model: Model) -> None:

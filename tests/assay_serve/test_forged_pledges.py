@@ -60,6 +60,6 @@ def test_a_value_that_only_the_getter_shows_is_found(ground: Ground, place: int)
 
 
 def test_a_copy_at_another_address_is_found(ground: Ground) -> None:
-    """Its constructor has never run there: what it has stored may be anything."""
+    """Its constructor has never run there. A constructor that stores more and gives the same code is not found so."""
     with pytest.raises(WrongChain, match="the contract of its domain"):
         Pledges(ground.client, forged(ground, ()))

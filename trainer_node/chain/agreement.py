@@ -329,9 +329,8 @@ class Agreement:
             # NOTE: a chain that moves meanwhile may have been read in the wrong state by either of them.
             with self._endpoints.through(source := note.source or self._endpoints.serving):
                 if self._again(note) != note:
-                    if (
-                        self._block(block.number) == block
-                    ):  # SAFETY: else who lies once a look would serve for ever
+                    # SAFETY: who lies once in a look, and then says the truth, would serve for ever.
+                    if self._block(block.number) == block:
                         self.distrust(source, f"gives two answers about block {block.number}")
                     raise RpcUnavailable(f"{note} has another answer by now; it is read again")
             return f"{note} has another answer at block {block.number}"
