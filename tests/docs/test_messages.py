@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,11 @@ from trainer_node.stake.policy import Crowded
 
 from .pages import ROOT
 
-EVERY = [message for package, _, _ in PARTS for message in messages(ROOT, package)]
+
+@functools.cache
+def every() -> list[Message]:
+    """Return the messages of all packages that name a remedy."""
+    return [message for package, _, _ in PARTS for message in messages(ROOT, package)]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,7 @@ def test_what_a_command_says_is_on_the_page(
     code, _, errors = assay(*command)
     assert code == 2
     told = errors.removeprefix("error: ").strip()
-    found = [message for message in EVERY if message.means(told)]
+    found = [message for message in every() if message.means(told)]
     if remedy is not None:
         assert (error, remedy) in {(message.error, message.remedy) for message in found}, told
 
@@ -48,8 +53,8 @@ def test_a_message_is_found_by_its_words_and_no_other_is_taken_for_it() -> None:
     one = Message(f"device {GAP}", "choose cpu or cuda", "InvalidInput", "a.py")
     assert one.means("device 'tpu'; choose cpu or cuda")
     assert not one.means("device 'tpu'; choose something")
-    assert len(EVERY) > 250
-    assert all(message.remedy.strip(f"{GAP} ") and message.problem.strip(f"{GAP} ") for message in EVERY)
+    assert len(every()) > 250
+    assert all(message.remedy.strip(f"{GAP} ") and message.problem.strip(f"{GAP} ") for message in every())
 
 
 def test_every_reason_with_a_text_is_there() -> None:
