@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from .choose import chosen as chosen_of
+from .choose import measured, text_of
 from .variants import few, spread
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,15 +31,43 @@ def test_each_test_of_the_table_exists() -> None:
     for name, count in few().items():
         file, _, test = name.partition("::")
         assert test in functions(ROOT / file), name
-        assert count >= 2, name
+        assert count >= 0, name
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 35])
-@pytest.mark.parametrize("chosen", [2, 3, 9])
+@pytest.mark.parametrize("chosen", [0, 1, 2, 3, 9])
 def test_variants_are_evenly_spaced(count: int, chosen: int) -> None:
     found = spread(count, chosen)
     assert len(found) == min(count, chosen)
-    assert {0, count - 1} <= found <= set(range(count))
+    assert found <= set(range(count))
+    assert chosen < 2 or {0, count - 1} <= found
+
+
+def test_a_measured_run_chooses_what_fits(tmp_path: Path) -> None:
+    """Three variants of one second: two fit. A dear one keeps a variant; a cheap one, and one without, stay."""
+    lines = [f"1.00s call     tests/a/test_a.py::test_one[{k}]" for k in "abc"]
+    lines += [
+        f"{s}s {part}     tests/a/test_a.py::test_dear[{k}]"
+        for k in "ab"
+        for part, s in (("setup", 1), ("call", 9))
+    ]
+    lines += [
+        "0.5s call     tests/a/test_a.py::test_cheap[a]",
+        "0.5s call     tests/a/test_a.py::test_cheap[b]",
+    ]
+    lines += [
+        "9.00s call     tests/a/test_a.py::test_alone",
+        "0.1s call     tests/a/test_b.py::TestA::test_kept[0-1 s]",
+    ]
+    found = measured("= slowest durations =\n" + "\n".join(lines) + "\n3 passed in 3.00s\n")
+    table = chosen_of(found, {"tests/a/test_b.py::TestA::test_kept": 3, "tests/a/test_a.py::test_dear": 2})
+    assert table == {
+        "tests/a/test_b.py::TestA::test_kept": 3,
+        "tests/a/test_a.py::test_dear": 1,
+        "tests/a/test_a.py::test_one": 2,
+    }
+    (tmp_path / "table.toml").write_text(text_of(table))
+    assert few(tmp_path / "table.toml") == table
 
 
 def test_the_others_are_slow_and_named_ones_run() -> None:

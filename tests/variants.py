@@ -12,9 +12,9 @@ import pytest
 TABLE = Path(__file__).with_name("variants.toml")
 
 
-def few() -> dict[str, int]:
+def few(table: Path = TABLE) -> dict[str, int]:
     """Return how many variants stay quick, by the id of a test without its parameters."""
-    files = tomllib.loads(TABLE.read_text())
+    files = tomllib.loads(table.read_text())
     return {f"tests/{file}::{test}": count for file, tests in files.items() for test, count in tests.items()}
 
 
