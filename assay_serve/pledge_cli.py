@@ -73,20 +73,19 @@ def _local(settings: Settings) -> None:
 
 @app.command()
 @with_settings(ACCOUNT)
-def deploy(
-    settings: Settings,
-    portable: Annotated[bool, typer.Option("--portable", help="The build for chains without CLZ.")] = False,
-) -> None:
-    """Deploy the contract Pledges for this deployment. Anybody may; all servers and clients can share one."""
-    from trainer_node.chain.abi import Build
-
-    from .pledges import creation
+def deploy(settings: Settings) -> None:
+    """Deploy the contract Pledges of this deployment. Anybody may; all servers and clients share it."""
+    from .pledge_address import address_of, deploying, is_deployed
 
     _local(settings)
     client = reader(settings)
+    where = address_of(client)
+    if is_deployed(client):
+        out.print(f"Pledges at {where}, as before", soft_wrap=True)
+        return
     with sender(settings) as transactions:
-        receipt = transactions.send(creation(client, Build.PORTABLE if portable else Build.STANDARD))
-    out.print(f"Pledges at {receipt.contract}, {receipt.gas_used:,} gas", soft_wrap=True)
+        receipt = transactions.send(deploying(client))
+    out.print(f"Pledges at {where}, {receipt.gas_used:,} gas", soft_wrap=True)
 
 
 @app.command()

@@ -18,28 +18,21 @@ from referee_py.execute import Run, State, StepTrace
 from referee_py.jobs import Rules
 from referee_py.program.modes import USUAL
 from trainer_node.chain import Call, ChainClient, Receipt
-from trainer_node.chain.abi import Build, load_artifact
+from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.codec.base import View
-from trainer_node.chain.contracts import code_of
-from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.chain.events import Event, Query, read_events
-from trainer_node.chain.majority import agreed
-from trainer_node.chain.releases import immutables_of
 from trainer_node.chain.rpc import guarded
 from trainer_node.errors import Reverted, RpcCorrupt, WrongChain
 from trainer_node.local.bundle import Bundle
-from trainer_node.operate.deploy import creation_code
 from trainer_node.run.modes import backend_of
 
-from .backed import NAME, VERSION
+from .pledge_address import CONTRACT, address_of, is_deployed
 from .receipt import Signed
 
-CONTRACT = "Pledges"
 SLOTS = 16
 """Slots of each challenge's job."""
 RESIGNING = 32
 """The part of its stake that Jobs takes of who gives a slot back."""
-_DOMAIN = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,34 +112,6 @@ _PLEDGE = View(Pledge, CONTRACT, "pledgeOf")
 _OPEN = View(Open, CONTRACT, "challengeOf")
 
 
-def creation(client: ChainClient, build: Build) -> Call:
-    """Return the call that deploys the contract for a deployment."""
-    code = creation_code(CONTRACT, client.deployment.jobs, client.deployment.referee, build=build)
-    return Call(f"deploy {CONTRACT}", None, code)
-
-
-def immutables(client: ChainClient, address: str) -> dict[str, bytes]:
-    """Return the words of the contract's immutables at this address by their names, in the order of its artifact."""
-    deployment, chain = client.deployment, client.deployment.chain_id
-    named = [keccak(text.encode()) for text in (_DOMAIN, NAME, VERSION)]
-    domain = encode(["bytes32", "bytes32", "bytes32", "uint256", "address"], [*named, chain, address])
-    return {
-        "Jobs": _word(deployment.jobs),
-        "Referee": _word(deployment.referee),
-        "the age of commitments": client.snapshot().commit_age().to_bytes(32),
-        "Timekeeper": _word(deployment.addresses["Timekeeper"]),
-        "the contract of its domain": _word(address),
-        "the chain of its domain": chain.to_bytes(32),
-        "the name of its domain": named[1],
-        "the version of its domain": named[2],
-        "its domain": keccak(domain),
-    }
-
-
-def _word(address: str) -> bytes:
-    return encode(["address"], [address])
-
-
 def written(bundle: Bundle) -> Written:
     """Compute the run of a receipt, and return what it writes, with the proof."""
     run = Run.of(bundle, backend_of("cpu"))
@@ -175,24 +140,16 @@ class Pledges:
     """The contract at an address. Every method raises RpcUnavailable or RpcCorrupt."""
 
     def __init__(self, client: ChainClient, address: str) -> None:
-        """Raises WrongChain if there is no such contract, or it is not one that was deployed for this deployment."""
+        """Raises WrongChain if this is not the address of the deployment's contract, or nothing is there."""
         self._client, self.address = client, Web3.to_checksum_address(address)
-        code = agreed(
-            endpoints_of(client.web3),
-            lambda: code_of(client.web3, self.address),
-            what=f"the code of {address}",
-        )
-        builds = (immutables_of(code, load_artifact(CONTRACT, build)) for build in Build)
-        words = next((one for one in builds if one is not None), None)
-        if words is None:
-            raise WrongChain(f"there is no contract {CONTRACT} of this build at {self.address}")
-        # SAFETY: anybody can deploy this code with other values, by which no challenge ever succeeds.
-        for (name, want), have in zip(immutables(client, self.address).items(), words, strict=True):
-            if have != want:
-                raise WrongChain(
-                    f"the contract {CONTRACT} at {self.address} goes by 0x{have.hex()} as {name}, "
-                    f"not by 0x{want.hex()}: it was not deployed for this deployment"
-                )
+        if self.address != (right := address_of(client)):
+            raise WrongChain(
+                f"{self.address} is not the contract {CONTRACT} of this deployment, which is at {right} only"
+            )
+        if not is_deployed(client):
+            raise WrongChain(
+                f"there is no contract {CONTRACT} at {right} yet; deploy it: assay pledge deploy"
+            )
         self.contract: Contract = client.web3.eth.contract(
             address=self.address, abi=load_artifact(CONTRACT).abi, decode_tuples=True
         )

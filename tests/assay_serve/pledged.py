@@ -16,13 +16,13 @@ from assay_serve.answer_run import AnswerRuns, backed_by, bundle_of
 from assay_serve.backed import Backing
 from assay_serve.engine import Capacity, Engine
 from assay_serve.model import Model
-from assay_serve.pledges import Conditions, Pledges, commitment, creation, written
+from assay_serve.pledge_address import address_of, deploying
+from assay_serve.pledges import Conditions, Pledges, commitment, written
 from assay_serve.receipt import Signed
 from assay_serve.store import receipt_of
 from referee_py.jobs import Rules
 from referee_py.jobs import commitment as claim_commitment
 from trainer_node.chain import Call, ChainClient, Receipt, TransactionManager
-from trainer_node.chain.abi import Build
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.local.bundle import Bundle
 from trainer_node.storage.database import Database
@@ -98,9 +98,8 @@ class Ground:
 
     @classmethod
     def on(cls, web3: Web3, client: ChainClient, deployer: TransactionManager, stake: int) -> Ground:
-        receipt = deployer.send(creation(client, Build.STANDARD))
-        assert receipt.contract is not None
-        found = cls(web3, client, Pledges(client, receipt.contract), stake)
+        receipt = deployer.send(deploying(client))
+        found = cls(web3, client, Pledges(client, address_of(client)), stake)
         found.gas["deploy"] = receipt.gas_used
         return found
 

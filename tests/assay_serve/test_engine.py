@@ -114,8 +114,9 @@ def test_short_prompts_are_read_side_by_side_and_short_rows_have_fewer_places(mo
     assert read == {engine._readers: {9, 12}, engine._reader: {tiny.PLACES // SHORT}}
     assert written[engine._short] == {9, 12}
     assert written[engine._many] == set(lengths)
+    alone = Engine(model, Capacity(rows=1, chunk=1, waiting=1))
     for one, wanted in zip(made, given, strict=True):
-        alone, single = Engine(model, Capacity(rows=1, chunk=1, waiting=1)), Made(model, wanted)
+        single = Made(model, wanted)
         alone.submit([single.answer])
         finish(alone, [single])
         assert one.bits == single.bits
