@@ -32,7 +32,13 @@ def settings_of(settings: Settings) -> Settings:
     """Return the settings of a node that defends receipts. SAFETY: its own pledge is at stake in each of these jobs, so
     it asks for no price, and leaves none of them for its client or program."""
     policy = settings.policy.model_copy(
-        update={"clients": (), "programs": (), "node_price_eth": 0.0, "max_reserve_prizes": 0}
+        update={
+            "clients": (),
+            "programs": (),
+            "node_price_eth": 0.0,
+            "max_reserve_prizes": 0,
+            "max_open_jobs": 0,
+        }
     )
     return settings.model_copy(
         update={"mode": Mode.CHALLENGE, "check": "all", "max_watch_eth": 0.0, "policy": policy}
@@ -79,12 +85,15 @@ class Defence:
         return ours
 
     def _hold(self, job: JobView, answer: str) -> None:
-        """Put the run of a receipt into the store, as a job holds it. Raises InvalidInput if there is none here."""
+        """Put the run of a receipt into the store, as a job holds it. Raises InvalidInput if there is none here, and
+        DiskFailed if that cannot be told."""
         path = self._folder / f"{answer}.json"
         try:
             signed = Signed.from_bytes(read_plain(path, MAX_BYTES))
+        except FileNotFoundError as error:
+            raise InvalidInput(f"{path} is not there") from error
         except OSError as error:
-            raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+            raise DiskFailed(f"{path} cannot be read: {error.strerror}; see to its disk") from error
         bundle = bundle_of(self._runs(signed.receipt.places), signed)
         if bundle.terms != job.program:
             raise InvalidInput(f"{path} is about another run than the job's; is the model another?")

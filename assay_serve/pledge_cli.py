@@ -164,6 +164,8 @@ def show(
             "by": found.challenger,
             "digest": found.digest.hex(),
         }
+        if found.closes_at:
+            rows["closes"] = f"{moment(found.closes_at)}, unless it is decided before"
         show_rows(f"challenge {number}", rows)
 
 
@@ -208,14 +210,18 @@ def defend(
     from .answer_run import AnswerRuns
     from .defence import Defence, settings_of
     from .model import Model
+    from .pledge_job import Chain, job_lacks, needed, terms_of
     from .pledges import Pledges
 
-    pledges = Pledges(reader(settings), contract)
-    pledges.conditions(owner)  # refuses an account that has pledged nothing
+    client = reader(settings)
+    pledges, node_settings = Pledges(client, contract), settings_of(settings)
+    conditions = pledges.conditions(owner)
+    job = conditions, terms_of(USUAL_STEPS), Chain.of(client), node_settings
+    for line in job_lacks(*job):
+        out.print(f"lacks: {line}", soft_wrap=True, markup=False)
+    out.print(f"a challenge takes {show_ether(needed(*job))} of the account", soft_wrap=True)
     runs = functools.lru_cache(4)(lambda places: AnswerRuns(Model.load(model, places)))
-    challenger.run(
-        settings_of(settings), chosen=lambda node: Defence(node, pledges, owner, runs, receipts).wants
-    )
+    challenger.run(node_settings, chosen=lambda node: Defence(node, pledges, owner, runs, receipts).wants)
 
 
 @app.command()
@@ -250,7 +256,9 @@ def challenge(
     pledges, conditions, kept = pledge_of(client, signed)
     assert signed.backed is not None
     free = conditions.forfeit if least is None else ether(least)
-    found = lacks(pledges, signed, conditions, kept, client.snapshot().now, free)
+    snapshot = client.snapshot()
+    takes_s = snapshot.commit_age() + int(2 * settings.latency_s)
+    found = lacks(pledges, signed, conditions, kept, snapshot.now, free, takes_s)
     job = conditions, bundle.terms, Chain.of(client), settings
     found += job_lacks(*job, run_s)
     if found:
@@ -267,8 +275,12 @@ def challenge(
                 f"a challenge takes {show_ether(takes)}, most of it to stake and to dispute with, and the account has "
                 f"{show_ether(has)}: send ether to it, or lower fees.max_fee_gwei"
             )
+        if (before := pledges.open_of(signed.backed, kept, transactions.address)) is not None:
+            raise InvalidInput(
+                f"this account has challenged it already: job {before.job_id}; assay pledge show has the row"
+            )
         transactions.send(pledges.commit(commitment(transactions.address, signed.backed.digest, salt)))
-        age = client.snapshot().commit_age()
+        age = snapshot.commit_age()
         out.print(f"committed; the challenge follows in {age} seconds", soft_wrap=True)
         for left in reversed(range(age + TRIES)):
             time.sleep(WAIT_S)
@@ -283,7 +295,8 @@ def challenge(
     store.held_by(posted).hold(*package_names(bundle.program, file_hash))
     out.print(
         f"challenge {number}, job {posted}, {done.gas_used:,} gas; artifacts at {uri}\n"
-        f"policy.programs = {bundle.terms.hash().hex()}",
+        f"policy.programs = {bundle.terms.hash().hex()}\n"
+        f"decide within {conditions.challenge_period} s after the job is over: later anybody may close the challenge",
         soft_wrap=True,
     )
 

@@ -55,9 +55,10 @@ def terms_of(steps: int) -> Terms:
 
 
 def needed(conditions: Conditions, terms: Terms, chain: Chain, settings: Settings) -> int:
-    """Return the wei without which a challenger's node takes no slot of the job: its stake and the gas of a dispute."""
+    """Return the wei without which a challenger's node takes no slot of the job once the challenge is made: the gas of
+    both, and its stake."""
     job, max_fee = as_posted(_offer(conditions), terms, chain.market), settings.fees.max_fee
-    return max(job.stake_sent.wanted, job.stake_at(max_fee)) + quarrel(job, max_fee)
+    return max(job.stake_sent.wanted, job.stake_at(max_fee)) + quarrel(job, max_fee) + CHALLENGE_GAS * max_fee
 
 
 def job_lacks(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
@@ -20,17 +20,23 @@ from referee_py.program.modes import USUAL
 from trainer_node.chain import Call, ChainClient, Receipt
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.codec.base import View
+from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.chain.events import Event, Query, read_events
+from trainer_node.chain.majority import agreed
 from trainer_node.chain.rpc import guarded
 from trainer_node.errors import Reverted, RpcCorrupt, WrongChain
 from trainer_node.local.bundle import Bundle
 from trainer_node.run.modes import backend_of
 
+from .backed import Backed
 from .pledge_address import CONTRACT, address_of, is_deployed
 from .receipt import Signed
 
+T = TypeVar("T")
 SLOTS = 16
 """Slots of each challenge's job."""
+NEWEST = 64
+"""Open challenges that are searched for one's own."""
 RESIGNING = 32
 """The part of its stake that Jobs takes of who gives a slot back."""
 
@@ -137,7 +143,11 @@ def written(bundle: Bundle) -> Written:
 
 
 class Pledges:
-    """The contract at an address. Every method raises RpcUnavailable or RpcCorrupt."""
+    """The contract at an address. Every method raises RpcUnavailable or RpcCorrupt.
+
+    SAFETY: what it shows of pledges and challenges is what most endpoints show: one alone could hide a challenge from
+    the node that has to answer it, or make up a pledge.
+    """
 
     def __init__(self, client: ChainClient, address: str) -> None:
         """Raises WrongChain if this is not the address of the deployment's contract, or nothing is there."""
@@ -158,28 +168,44 @@ class Pledges:
 
     def conditions(self, owner: str) -> Conditions:
         """Return the conditions of a pledge, which never change, from its first event. Raises InvalidInput for none."""
-        known = self.pledge(owner).conditions
-        for event in self._events("Pledged", int(owner, 16)):
-            found = _conditions(event.args["conditions"])
-            if hash_of(found) == known:
-                return found
+        known, last = self.pledge(owner).conditions, self._newest()
+
+        def read() -> Conditions | None:
+            every = (
+                _conditions(one.args["conditions"]) for one in self._events(last, "Pledged", int(owner, 16))
+            )
+            return next((one for one in every if hash_of(one) == known), None)
+
+        if (found := self._most(read)) is not None:
+            return found
         raise InvalidInput(f"{owner} has pledged nothing at {self.address}")
 
     def pledge(self, owner: str) -> Pledge:
-        with guarded("pledgeOf"):
-            return _PLEDGE.read("a pledge", self.contract.functions.pledgeOf(owner).call())
+        return self._most(lambda: _PLEDGE.read("a pledge", self._view("pledgeOf", owner)))
 
     def open(self, owner: str, number: int) -> Open:
         """Return a challenge that is not decided."""
-        with guarded("challengeOf"):
-            return _OPEN.read("a challenge", self.contract.functions.challengeOf(owner, number).call())
+        return self._most(lambda: _OPEN.read("a challenge", self._view("challengeOf", owner, number)))
+
+    def open_of(self, backed: Backed, kept: Pledge, challenger: str) -> Open | None:
+        """Return an open challenge of a receipt by an account, if it is among the `NEWEST` ones of the pledge."""
+        for number in reversed(range(max(kept.decided, kept.opened - NEWEST), kept.opened)):
+            found = self.open(backed.owner, number)
+            if (found.challenger, found.digest) == (challenger, backed.digest):
+                return found
+        return None
 
     def challenged(self, job_id: int) -> Challenged | None:
         """Return which challenge has posted a job, from its event, if there is one."""
-        for event in self._events("Challenged", None, None, job_id):
-            args = event.args
-            return Challenged(str(args["owner"]), int(args["number"]), bytes(args["backed"].answer).hex())
-        return None
+        last = self._newest()
+
+        def read() -> Challenged | None:
+            for event in self._events(last, "Challenged", None, None, job_id):
+                args = event.args
+                return Challenged(str(args["owner"]), int(args["number"]), bytes(args["backed"].answer).hex())
+            return None
+
+        return self._most(read)
 
     def number_of(self, receipt: Receipt) -> tuple[int, int]:
         """Return numbers of a challenge and of its job from the receipt of its transaction. Raises RpcCorrupt."""
@@ -192,11 +218,11 @@ class Pledges:
 
     def is_wrong(self, digest: bytes) -> bool:
         """Return whether a receipt was shown wrong."""
-        return bool(self._view("isWrong", digest))
+        return self._most(lambda: bool(self._view("isWrong", digest)))
 
     def committed_at(self, commitment: bytes) -> int:
         """Return the second of the chain in which a commitment was made; 0 if it was not."""
-        return int(self._view("committedAt", commitment))
+        return self._most(lambda: int(self._view("committedAt", commitment)))
 
     def refuses(self, conditions: Conditions) -> str | None:
         """Return why Jobs would take no job of these conditions, whatever the program; None if it would."""
@@ -257,10 +283,16 @@ class Pledges:
         assert signed.backed is not None
         return Call.of(self.contract, "close", conditions.words, signed.backed.words)
 
-    def _events(self, name: str, *words: int | None) -> Iterator[Event]:
+    def _newest(self) -> int:
+        return self._client.snapshot().block.number
+
+    def _events(self, last: int, name: str, *words: int | None) -> Iterator[Event]:
         client = self._client
-        query, last = Query(self.contract, words, (name,)), client.snapshot().block.number
+        query = Query(self.contract, words, (name,))
         return read_events(client.web3, query, client.deployment.block, last, client.log_range)
+
+    def _most(self, read: Callable[[], T]) -> T:
+        return agreed(endpoints_of(self._client.web3), read)
 
     def _view(self, function: str, *given: Any) -> Any:
         with guarded(function):

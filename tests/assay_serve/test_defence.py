@@ -122,4 +122,4 @@ def test_own_receipts_are_defended_at_any_price() -> None:
     watches: dict[str, Any] = {"mode": Mode.CHALLENGE, "max_watch_eth": 1.0}
     assert settings_of(Settings(**watches)).max_watch == 0
     assert (found.node_price, found.max_reserve_prizes) == (0, 0)
-    assert (found.policy.clients, found.policy.programs, found.policy.max_open_jobs) == ((), (), 3)
+    assert (found.policy.clients, found.policy.programs, found.policy.max_open_jobs) == ((), (), 0)
