@@ -1,8 +1,8 @@
 """Choice of how many variants of each test stay quick, from a measured run: `python -m tests.choose RUN >TABLE`.
 
-RUN is what `pytest -m "not slow" --durations=0 --durations-min=0.01` wrote. The table is that of variants.toml with
-lower numbers where the variants of a test took more than `SECONDS`; what takes more than `LONG` alone stands at the
-end as a comment, for somebody to mark it or to make it faster.
+RUN is what pytest wrote of a run of the quick tests, with the durations of all of them. The table is that of
+variants.toml with lower numbers where the variants of a test took more than `SECONDS`; what takes more than `LONG`
+alone stands at the end as a comment, for somebody to mark it or to make it faster.
 """
 
 from __future__ import annotations
