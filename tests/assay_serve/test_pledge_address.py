@@ -53,7 +53,7 @@ def test_a_constructor_that_stores_more_has_another_address(ground: Ground) -> N
     forging = STORE + tail.replace(b"\x60\x0c", bytes([0x60, len(STORE) + len(tail)])) + true
     for call in (Call("forge", None, forging), Call("forge", PROXY, bytes(32) + forging)):
         receipt = thief.send(call)
-        trace = receipt.contract or _named(ground, call)
+        trace = Web3.to_checksum_address(receipt.contract or _named(ground, call))
         assert bytes(ground.web3.eth.get_code(trace)) == true
         assert int.from_bytes(ground.web3.eth.get_storage_at(trace, 0)) == 1
         with pytest.raises(WrongChain, match="is not the contract Pledges of this deployment"):
