@@ -29,7 +29,7 @@ from trainer_node.cli.common import (
 from trainer_node.cli.flags import flag, only_given, with_flags
 
 from .pledge_page import lacks, show_pledge
-from .pledge_parts import backed_receipt, first_open, pledge_of, run_of, store_of, wrong_run
+from .pledge_parts import backed_receipt, first_open, identity, pledge_of, run_of, store_of, wrong_run
 
 if TYPE_CHECKING:
     from trainer_node.settings.settings import Settings
@@ -236,8 +236,8 @@ def challenge(
 ) -> None:
     """Challenge a receipt that is found wrong here: posts the job of its run.
 
-    Then claim the right run in that job, with `assay trainer run` and the policy.programs that is shown, by which it
-    takes jobs of this run only. It serves the run's artifacts at --public-uri.
+    Then claim the right run in that job, and dispute what others claim: `assay pledge pursue`, which serves the run's
+    artifacts at --public-uri.
     """
     from trainer_node.errors import Reverted
     from trainer_node.run.package import package_names
@@ -295,10 +295,35 @@ def challenge(
     store.held_by(posted).hold(*package_names(bundle.program, file_hash))
     out.print(
         f"challenge {number}, job {posted}, {done.gas_used:,} gas; artifacts at {uri}\n"
-        f"policy.programs = {bundle.terms.hash().hex()}\n"
+        f"now claim the right run there: assay pledge pursue {receipt} {posted}\n"
         f"decide within {conditions.challenge_period} s after the job is over: later anybody may close the challenge",
         soft_wrap=True,
     )
+
+
+@app.command()
+@with_settings(DAEMON)
+def pursue(
+    settings: Settings,
+    receipt: File,
+    job: Annotated[int, typer.Argument(help="Job of the challenge, as it was shown.")],
+) -> None:
+    """Claim the right run in the job of a challenge, in a slot or against who claims another. Runs until interrupted.
+
+    No other job is looked at. Without it a challenge is lost, so it must be on until the job is over.
+    """
+    from trainer_node.roles import pursuer
+
+    from .defence import settings_of
+
+    signed = backed_receipt(receipt)
+    client = reader(settings)
+    pledges, _, _ = pledge_of(client, signed)
+    assert signed.backed is not None
+    about = job, pledges.address, signed.backed.program
+    if identity(client.snapshot().job(job)) != about:
+        raise InvalidInput(f"job {job} is not of a challenge of this receipt; see assay pledge show")
+    pursuer.run(settings_of(settings), lambda found: identity(found) == about)
 
 
 @app.command()

@@ -55,6 +55,11 @@ def first_open(client: ChainClient, signed: Signed) -> tuple[Pledges, Conditions
     return pledges, conditions, job
 
 
+def identity(job: JobView) -> tuple[int, str, str]:
+    """Return what tells a challenge's job from all others: its number, its client, and its program's hash in hex."""
+    return job.id, job.client, job.program.hash().hex()
+
+
 def run_of(folder: Path, signed: Signed) -> Bundle:
     """Return the run of a receipt with a model's tensors. Raises InvalidInput for that of another model."""
     from .answer_run import AnswerRuns, bundle_of

@@ -25,7 +25,7 @@ from trainer_node.chain.contracts import error_decoder
 from trainer_node.daemon.keys import create_key
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.operate.deploy import deploy
-from trainer_node.roles import challenger
+from trainer_node.roles import challenger, pursuer
 from trainer_node.settings.extent import Mode
 from trainer_node.settings.settings import Settings
 from trainer_node.storage.database import Database
@@ -128,7 +128,17 @@ def test_the_commands_pledge_challenge_and_decide(
     code, told, _ = assay("pledge", "show", contract, owner, *chain)
     assert (code, wrong.receipt.id in told, "1, 1 open" in told) == (0, True, True)
     held = Store(tmp_path / "user" / "artifacts").holders
-    assert f"policy.programs = {run_of(model, signed).terms.hash().hex()}" in told_before
+    assert f"assay pledge pursue {wrong_file} 1" in told_before
+    begun: list[Callable[[object], bool]] = []
+    monkeypatch.setattr(pursuer, "run", lambda _settings, chosen: begun.append(chosen))
+    code, _, said = assay("pledge", "pursue", right_file, 1, *user)
+    assert (code != 0, "is not of a challenge of this receipt" in said) == (True, True)
+    code, _, said = assay("pledge", "pursue", wrong_file, 1, *user)
+    assert (code, len(begun)) == (0, 1), said
+    job = client.snapshot().job(1)
+    assert begun[0](job)
+    assert not begun[0](dataclasses.replace(job, id=2)), "a job of the same program takes nothing of it"
+    assert not begun[0](dataclasses.replace(job, client=owner))
     assert len(list(held.held(1))) > 1, "it stays until the job is over"
 
     code, _, said = assay("pledge", "decide", wrong_file, "--model", folder, *user)

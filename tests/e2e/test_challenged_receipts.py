@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from assay_serve.answer_run import AnswerRuns
 from assay_serve.backed import Backing
 from assay_serve.defence import Defence
 from assay_serve.model import Model
-from assay_serve.pledges import written
+from assay_serve.pledges import SLOTS, written
 from assay_serve.receipt import Signed
 from assay_serve.replay import Replayer, Verdict
 from referee_py.execute import Run
@@ -21,10 +22,12 @@ from referee_py.walk.reason import Reason
 from tests.assay_serve import pledged, tiny
 from tests.assay_serve.pledged import CHARGE, FORFEIT, SALT, Ground, run_of
 from tests.conftest import Anvil
-from trainer_node.chain import JobPhase, TransactionManager
+from trainer_node.chain import Call, JobPhase, JobView, TransactionManager
+from trainer_node.client.posting import post_job
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.roles.challenger import challenger
+from trainer_node.roles.pursuer import pursuer
 from trainer_node.run.modes import backend_of
 from trainer_node.storage.store import Store
 
@@ -155,3 +158,57 @@ def test_an_honest_server_that_is_challenged_is_paid_for_its_trouble(
         assert outcome.profit == {"trainer-0": -STAKE, "challenger": STAKE // 2}
         assert arena.decide() == (0, CHARGE // 2)
         assert arena.left == 2 * FORFEIT
+
+
+class Pursued(Challenged):
+    """The same, played by a server that has lied: the challenger of the arena is who has found it, with the node that
+    `assay pledge pursue` runs. Before the job there is another one of the same program."""
+
+    def _defend(self, member: Member) -> None:  # noqa: ARG002 - a server that has lied defends nothing
+        decoy = self._transactions()
+        store = Store(self._folder / "decoy")
+        offer = dataclasses.replace(self._terms(1, 0), reward=0)
+        post_job(self.client, decoy, store, self._bundle, offer, NOWHERE)
+
+    def pursue(self) -> None:
+        member = self.members[-1]
+        assert member.runner is not None
+        member.start(pursuer(member.node, member.runner, lambda job: job.id == self.job_id))
+
+    def fill(self, count: int) -> None:
+        """Let allies of the server take so many slots."""
+        for _ in range(count):
+            join = Call.of(self.client.contracts.jobs, "join", self.job_id, value=2 * STAKE)
+            self.ground.send(self.ground.account(), join)
+
+    def job(self) -> JobView:
+        return self.client.snapshot().job(self.job_id)
+
+
+def test_a_server_whose_allies_take_all_slots_and_claim_its_lie_loses(
+    anvil: Anvil, tmp_path: Path, answers: Model
+) -> None:
+    """The attack: nobody who trains has a slot, and a trainer disputes nothing without one."""
+    lies: dict[str, Any] = {"trainers": [Fault.WRONG_OP_OUTPUT], "challenger": Fault.NONE}
+    with Pursued(anvil, tmp_path, answers, lie=True, serves=True, **lies) as arena:
+        arena.fill(SLOTS - 1)
+        ally = arena.address("trainer-0")
+        while arena.job().trainer(ally) is None:
+            arena.members[0].loop.tick()
+        arena.pursue()
+        outcome = played(arena)
+        assert outcome.matches[0][1] == {ally}
+        assert outcome.profit == {"trainer-0": -STAKE, "challenger": STAKE // 2}
+        assert arena.decide() == (CHARGE + FORFEIT // 2, 0)
+
+
+def test_a_challenge_that_nobody_answers_is_won_in_a_slot(
+    anvil: Anvil, tmp_path: Path, answers: Model
+) -> None:
+    """Nobody else claims anything. The other job of the same program, which was there before, takes no stake of it."""
+    with Pursued(anvil, tmp_path, answers, lie=True, trainers=[], challenger=Fault.NONE) as arena:
+        arena.pursue()
+        outcome = arena.play()
+        assert (outcome.job.phase, outcome.matches) == (JobPhase.ACCEPTED, [])
+        assert arena.client.snapshot().job(arena.job_id - 1).trainers == ()
+        assert arena.decide() == (CHARGE + FORFEIT // 2, 0)

@@ -3,6 +3,7 @@
 participant  what trainers and challengers share: what is due in a job
 trainer      takes slots, trains, claims
 challenger   disputes claims that it cannot reproduce
+pursuer      plays one job as both, for its client
 acceptance   what each role asks before it stakes on a job or signs in it: a table for each
 whole_runs   challenges by a replay of the whole run
 sampling     challenges by a check of drawn intervals (folder)
