@@ -34,13 +34,14 @@ class ChainClient(Connection):
         """Return the state at the newest block, which may still be replaced, as one endpoint shows it."""
         return Snapshot(self, self.block())
 
-    def newest(self, read: Callable[[Snapshot], T]) -> T:
-        """Return what most endpoints give, each at its newest block; on a tie, what the serving one gives.
+    def newest(self, read: Callable[[Snapshot], T], *, alone: bool = False) -> T:
+        """Return what most endpoints give, each at its newest block; on a tie, what the serving one gives. ``alone``:
+        one decides where the others refuse, as many do if they are asked for logs; else RpcRefused is raised.
 
         SAFETY: nobody confirms what is read there, and by what such a block shows an act is not done: one endpoint
         could hide for ever that it is due. Raises RpcUnavailable and RpcCorrupt.
         """
-        return agreed(self.endpoints, lambda: read(self.at_head()))
+        return agreed(self.endpoints, lambda: read(self.at_head()), alone=alone)
 
     def at(self, number: int) -> Snapshot:
         """Return the state at a block by number."""

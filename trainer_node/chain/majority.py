@@ -22,26 +22,31 @@ def answers(
     mark: Callable[[T], Any] | None = lambda answer: answer,
     *,
     for_good: bool = False,
+    alone: bool = False,
 ) -> list[T]:
     """Return what the endpoints give, that of the serving one first. Raises if more refuse; on a tie, the serving one
     decides. Those that do not answer, or not with sense, do not count.
 
     Nobody waits for the others once most give the same, by ``mark``: one that is slow holds up nothing. Without a mark
     all are heard. Until most have answered alike, of three or more, or ``for_good`` of two as well, all are waited for
-    as long as their requests may take: one alone must not decide because it is quick.
+    as long as their requests may take: one alone must not decide because it is quick. ``alone``: one that can answer
+    decides where the others refuse, as where they do not answer.
     """
     most = len(endpoints.every) // 2 + 1
+
+    def silent(one: object) -> bool:
+        return _silent(one) or (alone and isinstance(one, RpcRefused))
 
     def enough(found: Iterable[T | ChainError]) -> bool:
         if mark is None:
             return False
         alike = Counter(
-            type(one) if isinstance(one, ChainError) else mark(one) for one in found if not _silent(one)
+            type(one) if isinstance(one, ChainError) else mark(one) for one in found if not silent(one)
         )
         return any(count >= most for count in alike.values())
 
     def hurries(found: Iterable[T | ChainError]) -> bool:
-        heard = [one for one in found if not _silent(one)]
+        heard = [one for one in found if not silent(one)]
         return len(heard) >= most if mark is None else enough(heard)
 
     ours = endpoints.ranked()
@@ -56,7 +61,7 @@ def answers(
     given = [answer for answer in heard if not isinstance(answer, ChainError)]
     errors = [answer for answer in heard if isinstance(answer, ChainError)]
     refused = [error for error in errors if isinstance(error, Reverted)]
-    unable = [error for error in errors if not _silent(error)]
+    unable = [error for error in errors if not silent(error)]
     decides = not isinstance(heard[0], ChainError)
     # NOTE: nodes word failures of a call in many ways. One endpoint's error may be its own; that of most is the call's.
     if len(unable) < most and (len(given) > len(refused) or (decides and len(given) == len(refused))):
@@ -64,10 +69,10 @@ def answers(
     raise (refused or unable or errors)[0]
 
 
-def agreed(endpoints: Endpoints, act: Callable[[], T], *, what: str = "") -> T:
+def agreed(endpoints: Endpoints, act: Callable[[], T], *, what: str = "", alone: bool = False) -> T:
     """Return what most of those endpoints give that answer. On a tie it is what the serving one gives; but if
-    ``what`` names a value to be kept, a tie raises RpcUnavailable."""
-    return most_of(answers(endpoints, act, for_good=bool(what)), what)
+    ``what`` names a value to be kept, a tie raises RpcUnavailable. ``alone``: see `answers`."""
+    return most_of(answers(endpoints, act, for_good=bool(what), alone=alone), what)
 
 
 def most_of(found: Sequence[T], what: str = "") -> T:
