@@ -21,11 +21,12 @@ import structlog
 
 from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
 from ..storage.database import Database
-from .block import Block, block_of, block_request
+from .block import Block
+from .differences import Unlike, difference, read_block
 from .endpoint import Endpoint
 from .endpoints import Endpoints
 from .known import Known, Shown
-from .notes import BLOCK, Note
+from .notes import Note
 from .tags import NEAR_BLOCKS, Tagged, near, tagged
 from .view import Look, ViewRule
 from .witnesses import Witnesses
@@ -71,7 +72,7 @@ class Agreement:
         self._conflict: str | None = None
         """A contradiction about values that no majority has decided."""
         self._accused: Endpoint | None = None
-        """The endpoint that served when it arose."""
+        """The endpoint whose answers two others contradicted then."""
         self.doubt: str | None = None
         """Why nothing may be staked on the last look; None if it may."""
 
@@ -254,33 +255,39 @@ class Agreement:
         try:
             # SAFETY: a contradiction hurries nobody, or who is quick and wrong would keep slow ones from confirming.
             found = endpoints.each(
-                lambda e: self._difference(block, lacks[e], over), others, enough=enough, hurries=enough
+                lambda e: difference(endpoints, block, lacks[e], over, self.distrust),
+                others,
+                enough=enough,
+                hurries=enough,
             )
         finally:
             over.set()
-        unlike = {e: told for e, told in found.items() if isinstance(told, str)}
+        unlike = {e: one for e, one in found.items() if isinstance(one, tuple)}
         same = given + sum(told is None for told in found.values())
         decided = same >= policy.agree and same > len(unlike)
-        for endpoint, told in unlike.items():
+        for endpoint, (told, _) in unlike.items():
             endpoints.metrics.add("rpc_disagreements", endpoint.name)
             if decided:
                 self._mark(endpoint, told)
         if decided:
             self._end_conflict(found)
             return
-        reasons = [f"RPC {e.name}: {told}" for e, told in found.items() if told is not None]
+        reasons = [f"RPC {e.name}: {unlike.get(e, (one,))[0]}" for e, one in found.items() if one is not None]
         reasons += [f"RPC {e.name} shows another chain" for e in endpoints.every if e in endpoints.apart]
         told = f"{same} of {len(endpoints.every)} endpoints agree with RPC {endpoints.serving.name} (agree = "
         told += f"{policy.agree}): {'; '.join(reasons)}"
         if unlike:
-            self._conflict, self._accused = told, endpoints.serving
+            # SAFETY: who serves now may have taken over from a liar; and one that accuses alone may be the liar.
+            named = [source for _, source in unlike.values()]
+            self._accused = next((e for e in named if e and named.count(e) > 1), self._accused)
+            self._conflict = told
             _log.error("rpc.disagreement", reason=told)
         raise Disagreement(told, contradicted=bool(unlike))
 
-    def _end_conflict(self, found: dict[Endpoint, str | ChainError | None]) -> None:
+    def _end_conflict(self, found: dict[Endpoint, Unlike | ChainError | None]) -> None:
         """End a contradiction about values: the others decide for the endpoint that serves now.
 
-        SAFETY: the one that served when it arose, and was not waited for now, would serve and be contradicted again.
+        SAFETY: the one that is accused, and was not waited for now, would serve and be contradicted again.
         """
         accused, told = self._accused, self._conflict
         if told is None:
@@ -315,36 +322,10 @@ class Agreement:
             raise RpcCorrupt(f"{unlike} endpoints give something else")
         return same >= agree
 
-    def _difference(self, block: Block, notes: Sequence[Note], over: threading.Event) -> str | None:
-        """Return how an endpoint's answers differ; None if they do not. Raises RpcUnavailable, RpcCorrupt. Nobody waits
-        for it once it is ``over``."""
-        found = self._block(block.number)
-        if found != block:
-            return f"block {block.number} is {found}, not {block}"
-        for note in notes:
-            if over.is_set():
-                raise RpcUnavailable("compared too slowly")
-            if self._again(note) == note:
-                continue
-            # NOTE: a chain that moves meanwhile may have been read in the wrong state by either of them.
-            with self._endpoints.through(source := note.source or self._endpoints.serving):
-                if self._again(note) != note:
-                    # SAFETY: who lies once in a look, and then says the truth, would serve for ever.
-                    if self._block(block.number) == block:
-                        self.distrust(source, f"gives two answers about block {block.number}")
-                    raise RpcUnavailable(f"{note} has another answer by now; it is read again")
-            return f"{note} has another answer at block {block.number}"
-        if self._block(block.number).hash != block.hash:
-            raise RpcUnavailable(f"block {block.number} was replaced meanwhile; it is read again")
-        return None
-
     # ------------------------------------------------------------------ inside
 
     def _block(self, at: int | str) -> Block:
-        return block_of(self._endpoints.make_request(BLOCK, block_request(at)), at)
-
-    def _again(self, note: Note) -> Note:
-        return Note.of(note.method, note.params, self._endpoints.make_request(note.method, note.params))
+        return read_block(self._endpoints, at)
 
     def _ranked(self, among: list[Endpoint]) -> list[Endpoint]:
         now = self._endpoints.clock()

@@ -4,6 +4,7 @@ counted as one that agrees; but it was never asked for what had been read before
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -156,3 +157,42 @@ def test_who_lies_once_a_look_and_says_the_truth_when_asked_again_serves_no_long
         assert honest != 1 == seen[0], "that is the lie"
         assert seen[1:] == [honest] * 2
         assert provider.serving.url != liar.url
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_nobody_is_distrusted_for_what_a_liar_has_said(module_anvil: Anvil, *, silent: bool) -> None:
+    """The attack: it fails one request after its lie, so that an honest one serves when the others contradict it; or it
+    contradicts an honest one while the third is silent. From then on it says the truth, quicker than that one."""
+    with endpoints(module_anvil) as (web3, made):
+        client = ChainClient(web3, DEPLOYMENT, policy=ViewRule(agree=2))
+        snapshot, provider = client.snapshot(), endpoints_of(web3)
+        honest = provider.every[1]
+        if silent:
+            provider.serving = honest
+            assert snapshot.job_count() == 7
+            made[0].lies["eth_call"] = ONE
+            made[2].lies["eth_call"] = lambda _: {"id": None}  # it answers something else
+        else:
+            made[0].lies["eth_call"] = ONE
+            assert snapshot.job_count() == 1
+            refuses_once(made[0], "eth_call")
+            snapshot.commit_age()
+        assert provider.serving is honest
+        with pytest.raises(Disagreement) as refused:
+            snapshot.confirm()
+        assert refused.value.contradicted
+        for one in made:
+            one.lies.clear()
+        hold = threading.Event()
+        made[1].about, made[1].lies["eth_call"] = (lambda _: True), lambda true: true if hold.wait(60) else {}
+        ended = False
+        for _ in range(6):
+            snapshot = client.snapshot()
+            if provider.serving is not honest:
+                snapshot.job_count()
+                snapshot.confirm(heeding_doubt=False)
+                ended = True
+            assert honest not in client.agreement._odd
+        hold.set()
+        assert ended
+        assert not client.agreement.conflict
