@@ -245,6 +245,7 @@ class Court:
                 submit=self.send_on,
                 wait_all=self.wait_all,
                 open=list,
+                recover=lambda _: [],
                 balance=lambda: 0,
                 means=SimpleNamespace(free=lambda: 10**24, lacks_sent=lambda: False, know_sent=lambda: None),
             ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 
 import structlog
 
-from ..errors import SignerUnavailable, TransactionLost
+from ..errors import DiskFailed, RpcCorrupt, RpcUnavailable, SignerUnavailable, TransactionLost
 from ..storage.tables import Transaction
 from .account import BARE_GAS, AccountReader
 from .fees import FeeRule, Offered
@@ -18,6 +19,8 @@ MAX_GAP = 64
 """Missing nonces before one of ours that are filled; with more it is given up."""
 RESENT = 8
 """Transactions that were mined, and are sent again at once; more of them follow when these are mined."""
+REPLACED = 256
+"""Blocks that a reorganisation may replace."""
 
 _log = structlog.get_logger(__name__)
 
@@ -67,6 +70,29 @@ class EmptyTransactions:
         for nonce in missing:
             if not self._send("fill a gap", nonce, offered):
                 return
+
+    def taken_back(self, seen: int) -> Sequence[Transaction]:
+        """Open those transactions again which a reorganisation has taken back, at most `RESENT` of them, and return
+        them. ``seen``: the block that counts. It never raises.
+
+        SAFETY: pools have them still, where neither outbox nor head show them: the same would be sent twice, and if
+        their fee is too low by now, all that is sent later waits behind them.
+        """
+        with contextlib.suppress(RpcUnavailable, RpcCorrupt, DiskFailed):
+            since = seen - REPLACED
+            if self._outbox.last_block() < since:
+                return []
+            counts = self._reader.nonces("latest")
+            # SAFETY: of three, one alone is not believed; of two, one that is behind, or lies, opens nothing.
+            count = counts[-2 if len(counts) > 2 else -1]
+            ours = {one.nonce for one in self._outbox.open_rows()}
+            mined = self._outbox.mined_rows(count, count + RESENT)
+            again = {row.nonce: row for row in mined if row.nonce not in ours and (row.block or 0) >= since}
+            self._outbox.open_again(list(again.values()))
+            for row in again.values():
+                _log.warning("transaction.open_again", action=row.action, nonce=row.nonce, block=row.block)
+            return list(again.values())
+        return []
 
     def is_late(self, row: Transaction) -> bool:
         """Return whether a transaction that is open is not wanted any more."""

@@ -20,7 +20,7 @@ from referee_py.program.playable import fitting
 from ..errors import ChainError
 from ..observe.metrics import Metrics
 from ..storage.database import Database
-from ..storage.tables import Attempt, Progress, Transaction
+from ..storage.tables import WANTED_UNTIL, Attempt, Progress, Transaction
 
 _log = structlog.get_logger(__name__)
 
@@ -123,10 +123,11 @@ class Outbox:
 
     def last_mined(self) -> int:
         """Return the highest nonce of a transaction that was mined; -1 if there is none."""
-        with self._database.session() as session:
-            mine = Transaction.sender == self._account.address, Transaction.status.in_(("mined", "failed"))
-            highest = session.scalar(select(func.max(Transaction.nonce)).where(*mine))
-        return -1 if highest is None else int(highest)
+        return self._highest(Transaction.nonce)
+
+    def last_block(self) -> int:
+        """Return the newest block that has one of the transactions, as it was when that was seen; -1 if none has."""
+        return self._highest(Transaction.block)
 
     @property
     def known(self) -> int:
@@ -143,8 +144,16 @@ class Outbox:
             mine = Transaction.sender == self._account.address, Transaction.status.in_(("mined", "failed"))
             between = Transaction.nonce >= first, Transaction.nonce < stop
             return session.scalars(
-                select(Transaction).where(*mine, *between).order_by(Transaction.nonce)
+                select(Transaction).where(*mine, *between).order_by(Transaction.nonce, Transaction.id)
             ).all()
+
+    def open_again(self, rows: Collection[Transaction]) -> None:
+        """Note that transactions that were mined may be mined again."""
+        with self._database.session() as session:
+            for row in session.scalars(
+                select(Transaction).where(Transaction.id.in_([row.id for row in rows]))
+            ):
+                row.status, row.block, row.gas_used, row.gas_price = "open", None, None, None
 
     def open_rows(self) -> Sequence[Transaction]:
         """Return the transactions that may still be mined, by nonce."""
@@ -223,13 +232,21 @@ class Outbox:
             kept.status = status
             if receipt is not None:
                 kept.block, kept.gas_used, kept.gas_price = receipt.block, receipt.gas_used, receipt.gas_price
-            session.execute(delete(Progress).where(Progress.name == _until_key(kept.attempts[0])))
+            else:  # what was mined may be open again, and is wanted no longer than before
+                session.execute(delete(Progress).where(Progress.name == _until_key(kept.attempts[0])))
         self._metrics.add("transactions", status)
         seen: dict[str, Any] = {}
         if receipt is not None:
             self._metrics.add("gas_used", row.action, by=receipt.gas_used)
             seen = {"gas_used": receipt.gas_used, "block": receipt.block}
         _log.info(f"transaction.{status}", action=row.action, nonce=row.nonce, **seen)
+
+    def _highest(self, column: Any) -> int:
+        """Return the highest value of a column among the transactions that were mined, or failed; -1 without any."""
+        with self._database.session() as session:
+            mine = Transaction.sender == self._account.address, Transaction.status.in_(("mined", "failed"))
+            highest = session.scalar(select(func.max(column)).where(*mine))
+        return -1 if highest is None else int(highest)
 
     def _sign(self, row: Transaction, max_fee: int, priority_fee: int) -> Attempt:
         fields: dict[str, Any] = {
@@ -250,6 +267,5 @@ class Outbox:
 
 
 def _until_key(attempt: Attempt) -> str:
-    """Return the name under which the last second of a transaction is kept, by the hash of its first attempt: SQLite
-    gives numbers of rows again."""
-    return f"transaction {attempt.hash.hex()}: wanted until"
+    """Return the name under which the last second of a transaction is kept, by its first attempt."""
+    return WANTED_UNTIL % attempt.hash.hex()

@@ -121,10 +121,8 @@ class TransactionManager:
         return gas * self._fees.enough(base)
 
     def submit(self, call: Call) -> int:
-        """Simulate, price, sign, store, send. Returns the outbox id for :meth:`wait`.
-
-        If the same call is still open, returns its id and sends nothing.
-        """
+        """Simulate, price, sign, store, send. Returns the outbox id for :meth:`wait`. If the same call is still open,
+        returns its id and sends nothing."""
         with self._lock:
             open_one = self._outbox.same(call)
             if open_one is not None:
@@ -139,9 +137,8 @@ class TransactionManager:
                 if self._first_broadcast(row):
                     return row.id
                 least = row.nonce + 1
-            raise TransactionLost(
-                f"{call.action}: nonces are used as fast as we take them; is this key used elsewhere?"
-            )
+            told = "nonces are used as fast as we take them; is this key used elsewhere?"
+            raise TransactionLost(f"{call.action}: {told}")
 
     def wait(self, transaction_id: int, *, timeout_s: float = 300.0) -> Receipt:
         """Wait for one of our transactions; also advances those with lower nonces. Raises like :meth:`send`."""
@@ -175,8 +172,7 @@ class TransactionManager:
         deadline, ended = self._clock() + timeout_s, dict[int, Receipt | AssayError]()
         while True:
             open_rows = self._outbox.open_rows()
-            still = {row.id for row in open_rows}
-            closed = set(ids) - still - ended.keys()
+            closed = set(ids) - {row.id for row in open_rows} - ended.keys()
             others = self._outbox.rows(closed)
             gone = closed - {row.id for row in others}
             ended |= dict.fromkeys(gone, TransactionLost("it is so old that the database has dropped it"))
@@ -187,11 +183,15 @@ class TransactionManager:
                 return ended
             self._sleep(self._poll_s)
 
-    def recover(self) -> list[int]:
-        """After a start, confirm what was mined meanwhile, and send the rest again. Returns ids that are still open.
+    def recover(self, seen: int | None = None) -> list[int]:
+        """After a start, confirm what was mined meanwhile, and send the rest again; with the block that counts, also
+        what a reorganisation has taken back. Returns ids that are still open.
 
         SAFETY: whoever does not answer about our transactions may show the chain, and keeps nobody from what is due.
         """
+        for row in [] if seen is None else self._empties.taken_back(seen):
+            self._sent_at.pop(row.id, None)
+            self._receipts.forget(row)
         rows = self._outbox.open_rows()
         self._look(rows, float("inf"))
         for row in self._outbox.rows([row.id for row in rows]):
@@ -372,8 +372,8 @@ class TransactionManager:
 
     def _lost(self, row: Transaction) -> TransactionLost:
         if self._empties.is_late(row):
-            told = f"{row.action} (nonce {row.nonce}) was not mined as long as it was wanted"
-            return TransactionLost(f"{told}, and is taken back")
+            told = "was not mined as long as it was wanted, and is taken back"
+            return TransactionLost(f"{row.action} (nonce {row.nonce}) {told}")
         return TransactionLost(
             f"nonce {row.nonce} of {self.address} was used by a transaction that is not {row.action}; "
             "make sure that no other program uses this key"

@@ -66,8 +66,10 @@ class Loop:
         snapshot = self._node.client.snapshot()
         self._node.metrics.set("block", snapshot.block.number)
         self._node.look_at_signer()
-        if self._node.transactions is not None and self._node.transactions.open():
-            self._node.transactions.recover()  # transactions that were not mined within an earlier round
+        if self._node.transactions is not None:
+            self._node.transactions.recover(
+                snapshot.block.number
+            )  # of earlier rounds: not mined yet, or no more
         self._finish(waits=False)
         self._scheduler.go(snapshot, partial(self._turns.attend, snapshot))
         self._finish()

@@ -40,6 +40,7 @@ from referee_py.errors import HashMismatch
 from ..errors import ConfigError, DiskFailed, DiskFull, SchemaMismatch
 from .disk import disk_errors
 from .tables import (
+    WANTED_UNTIL,
     Attempt,
     Base,
     Checkpoint,
@@ -135,10 +136,8 @@ class Database:
         return sum(file.stat().st_size for file in files if file.exists())
 
     def fold(self, *, vacuum: bool = True) -> None:
-        """Write the log into the file and empty it, drop what nobody needs, and give free pages back to the disk.
-
-        Other threads may work meanwhile. What the disk refuses is left for the next time.
-        """
+        """Write the log into the file and empty it, drop what nobody needs, and give free pages back to the disk. Other
+        threads may work meanwhile. What the disk refuses is left for the next time."""
         with contextlib.suppress(DiskFailed):
             if vacuum:
                 self._drop_old()
@@ -153,10 +152,8 @@ class Database:
         return [] if found == ["ok"] else found
 
     def copy_to(self, path: Path) -> None:
-        """Write a consistent copy to a new file, whatever other threads and processes do meanwhile. Raises DiskFailed.
-
-        The copy is on disk when this returns.
-        """
+        """Write a consistent copy to a new file, whatever other threads and processes do meanwhile: it is on disk when
+        this returns. Raises DiskFailed."""
         with disk_errors(path):
             source = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
             target = sqlite3.connect(path)
@@ -176,8 +173,11 @@ class Database:
         """Drop the outbox's closed transactions of long ago. INVARIANT: open ones stay."""
         before = (datetime.now(UTC) - timedelta(days=KEPT_DAYS)).isoformat(timespec="milliseconds")
         old = select(Transaction.id).where(Transaction.status != "open", Transaction.created < before)
+        tried = Attempt.transaction_id.in_(old)
+        named = select(func.printf(WANTED_UNTIL, func.lower(func.hex(Attempt.hash)))).where(tried)
         with self.session() as session:
-            session.execute(delete(Attempt).where(Attempt.transaction_id.in_(old)))
+            session.execute(delete(Progress).where(Progress.name.in_(named)))
+            session.execute(delete(Attempt).where(tried))
             session.execute(delete(Transaction).where(Transaction.id.in_(old)))
 
     def _free_part(self) -> float:

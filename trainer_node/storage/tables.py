@@ -109,6 +109,11 @@ class WrittenLog(Base):
     root: Mapped[bytes] = mapped_column(LargeBinary(32))
 
 
+WANTED_UNTIL = "transaction %s: wanted until"
+"""Name in `Progress` of the last second in which a transaction is wanted, by the hash of its first attempt, in
+hexadecimal: SQLite gives numbers of rows again."""
+
+
 class Progress(Base):
     __tablename__ = "progress"
     name: Mapped[str] = mapped_column(primary_key=True)
