@@ -27,6 +27,9 @@ from ..ids import whole
 from ..storage.database import Database
 from .ends import Confirmer
 
+MAX_UNASKED = 64
+"""Matches, of all jobs, up to which one is noted that no other endpoint has confirmed."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -62,11 +65,13 @@ class Undone:
         """Remember a match. ``heard``: see `Open`; ``shown``: the look that shows it, None for an act of our own.
 
         SAFETY: each is asked for in every round until its job has ended, and one endpoint can show any number of them
-        in one look. So a new one is believed once enough endpoints confirm it; it is played meanwhile.
+        in one look, in any number of jobs. So where there are many, a new one is believed once enough endpoints confirm
+        it; it is played meanwhile. Of few, all: nobody may be there to confirm it until a restart.
         Raises DiskFailed if the disk refuses it: then this process knows it, and the next call tries again.
         """
         before = self._open.get(job, {}).get(match)
-        if before is None and shown is not None and self._confirmer.refusal(shown) is not None:
+        many = sum(map(len, self._open.values())) >= MAX_UNASKED
+        if before is None and shown is not None and many and self._confirmer.refusal(shown) is not None:
             return
         now = Open(heard or (before is not None and before.heard))
         if now != before or (job, match) in self._unsaved:

@@ -18,7 +18,7 @@ from trainer_node.daemon.job_queue import JobQueue
 from trainer_node.errors import DiskFull, RpcUnavailable
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.play.ends import CONFIRM_S
-from trainer_node.play.open_duties import Open, Undone, is_done, outlasts_s
+from trainer_node.play.open_duties import MAX_UNASKED, Open, Undone, is_done, outlasts_s
 from trainer_node.roles.verifier import Verifier
 from trainer_node.storage.database import Database
 
@@ -287,13 +287,26 @@ def test_matches_that_one_endpoint_has_made_up_are_not_kept() -> None:
 
     look: Any = SimpleNamespace(confirm=refuses)
     for match in range(10_000):
-        undone.note(3, match, heard=False, shown=look)
-    assert (undone.of(3), database.undone(), asked) == ([], [], [1])
+        undone.note(match % 100, match, heard=False, shown=look)
+    assert [len(undone.of(job)) for job in range(100)] == [1] * MAX_UNASKED + [0] * (100 - MAX_UNASKED)
+    assert (len(database.undone()), asked) == (MAX_UNASKED, [1])
     undone.note(3, 7, heard=True)
-    assert undone.of(3) == [7], "what we sign is kept whatever others say"
+    assert undone.of(3) == [3, 7], "what we sign is kept whatever others say"
     clock.now += CONFIRM_S
     undone.note(3, 8, heard=False, shown=SimpleNamespace(confirm=lambda: None))  # type: ignore[arg-type]
-    assert undone.of(3) == [7, 8]
+    assert undone.of(3) == [3, 7, 8]
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_one_that_nobody_is_there_to_confirm_is_known_after_a_restart(*, heard: bool) -> None:
+    """The attack: the other endpoint is down; then, after a restart, one look lacks the event of the match."""
+    database = Database(None)
+
+    def refuses() -> None:
+        raise RpcUnavailable("1 of 2 endpoints agree (agree = 2)")
+
+    Undone(database, REFEREE).note(3, 7, heard=heard, shown=SimpleNamespace(confirm=refuses))  # type: ignore[arg-type]
+    assert Undone(database, REFEREE).of(3) == [7]
 
 
 def test_matches_that_were_made_up_are_not_asked_for_at_every_look() -> None:
