@@ -147,7 +147,16 @@ class Participant(Role):
             self._ends.back(job.id)
         elif (watches or reserve.kept(job.id) > 0) and not self._ends.believed(snapshot, job.id):
             unsure = list[Turn]()
-            self._hearings_of(snapshot, job, unsure, ours=True)
+            hearings, unread, heard = self._hearings_of(snapshot, job, unsure, ours=True)
+            if heard and self._disputes is not None:
+                # SAFETY: a bond waits in a hearing that outlasts the job, however long nobody confirms the job's end.
+                # A move names its position, so a false look costs a refused simulation.
+                own, lies = (
+                    self._decision(job, snapshot.now, unsure)[1],
+                    self._lies(job, snapshot.now, unsure)[0],
+                )
+                results = [*([] if own is None else [own]), *lies]
+                unsure += self._disputes.turns(snapshot, job, results, hearings, unread, job.id)
             # NOTE: to collect risks nothing, and endpoints may disagree for ever: a job that runs refuses it.
             _add(unsure, "refund", lambda: self._refund(snapshot, job, stakes))
             return True, unsure

@@ -14,6 +14,7 @@ from tests.trainer_node.desk import REFEREE, challenged, job
 from tests.trainer_node.roles.member import ME, member
 from tests.trainer_node.slow import Hand
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.daemon.job_turns import Turn
 from trainer_node.errors import RpcUnavailable
 from trainer_node.play.ends import CONFIRM_S, Ends
 from trainer_node.roles.participant import Participant
@@ -85,6 +86,38 @@ def test_a_job_with_our_stake_stays_ours_until_its_end_is_confirmed(tmp_path: An
     assert bool(forgotten) is true
     assert (node.reserve.kept(1) == kept) is not true
     assert held == [True, False] if true else [True]
+
+
+@pytest.mark.parametrize("true", [False, True])
+def test_a_hearing_has_its_turns_though_the_end_is_not_confirmed(tmp_path: Any, *, true: bool) -> None:
+    """With one of two endpoints down nobody ever confirms it, and a bond waits in the hearing."""
+    node, own, helped = member(tmp_path), RunClaim(ROOT, b"", ()), list[int | None]()
+    node.reserve = Reserve(lambda: 1, list)
+    node.market = lambda _: Market(0, 0)
+    node.duties.staked, node.duties.knows = lambda *_: None, lambda _: True
+    runner: Any = SimpleNamespace(
+        is_another=lambda _: False, known=lambda _: own, found=lambda _: [], works_at=lambda _: False
+    )
+    role: Any = Participant(node, runner, lambda *_: ([], own))
+    hearing = SimpleNamespace(match_id=7)
+
+    def turns(_snapshot: Any, _job: Any, results: Any, hearings: Any, unread: Any, helps: Any) -> list[Turn]:
+        helped.append(helps)
+        assert (results, unread) == ([own], set())
+        return [Turn(f"hearing {one.match_id}", list) for one in hearings]
+
+    role._disputes = SimpleNamespace(
+        note=lambda *_: None, hearings=lambda *_, ours: ([hearing], {}) if ours else ([], {}), turns=turns
+    )
+    mine = ClaimView(0, ME, 10**18, 0, False, False, False, "")
+    groups = (Group(0, ROOT, b"", 0, 0, 0, 0, (0,)),)
+    runs = job(1, phase=JobPhase.CHALLENGE, challenge_end=10**6, claims=(mine,), groups=groups)
+    role.turns(Look(true=true), runs)
+    look = Look(true=true)
+    concerned, due = role.turns(look, replace(runs, phase=JobPhase.ACCEPTED))
+    assert (concerned, look.asked) == (True, 1)
+    assert "hearing 7" in [turn.of for turn in due]
+    assert helped == [None, 1], "what is left of the job is no reason to pay for others"
 
 
 def test_a_stake_is_collected_though_the_end_is_not_confirmed(tmp_path: Any) -> None:
