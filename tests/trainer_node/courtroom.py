@@ -192,7 +192,7 @@ class Court:
     def hearing(self, _job: JobView, match_id: int) -> HearingInfo:
         return self.heard[match_id]
 
-    def confirm(self) -> None:
+    def confirm(self, **_: Any) -> None:
         if self.doubt is not None:
             raise RpcUnavailable(self.doubt)
 

@@ -22,7 +22,7 @@ import structlog
 from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
 from ..storage.database import Database
 from .block import Block
-from .differences import Unlike, difference, read_block
+from .differences import Hurry, Unlike, difference, read_block
 from .endpoint import Endpoint
 from .endpoints import Endpoints
 from .known import Known, Shown
@@ -73,6 +73,7 @@ class Agreement:
         """A contradiction about values that no majority has decided."""
         self._accused: Endpoint | None = None
         """The endpoint whose answers two others contradicted then."""
+        self._hurry = Hurry(lambda: endpoints.clock())
         self.doubt: str | None = None
         """Why nothing may be staked on the last look; None if it may."""
 
@@ -230,11 +231,14 @@ class Agreement:
 
     # ------------------------------------------------------------------ what was read
 
-    def confirm(self, block: Block, notes: Sequence[Note], doubt: str | None = None) -> None:
-        """Ask the endpoints again what others of them have answered about a block.
+    def confirm(
+        self, block: Block, notes: Sequence[Note], doubt: str | None = None, *, hurried: bool = False
+    ) -> None:
+        """Ask the endpoints again what others of them have answered about a block. ``hurried``: moves wait for it
+        (:class:`Hurry`).
 
         Raises Disagreement if there is a doubt, or if fewer than `agree` endpoints, the first one included, give these
-        answers at a block of this hash, or as many give others.
+        answers at a block of this hash, or as many give others; RpcUnavailable if there is no time.
         """
         if doubt is not None:
             raise Disagreement(f"{doubt}; nothing is staked until then")
@@ -252,16 +256,19 @@ class Agreement:
             alike = given + sum(answer is None for answer in answers)
             return alike >= policy.agree and 2 * alike > every
 
-        try:
-            # SAFETY: a contradiction hurries nobody, or who is quick and wrong would keep slow ones from confirming.
-            found = endpoints.each(
-                lambda e: difference(endpoints, block, lacks[e], over, self.distrust),
-                others,
-                enough=enough,
-                hurries=enough,
-            )
-        finally:
-            over.set()
+        with self._hurry.within(hurried) as late:
+            try:
+                # SAFETY: a contradiction hurries nobody, or who is quick and wrong keeps slow ones from confirming.
+                found = endpoints.each(
+                    lambda e: difference(
+                        endpoints, block, lacks[e], lambda: over.is_set() or late(), self.distrust
+                    ),
+                    others,
+                    enough=enough,
+                    hurries=enough,
+                )
+            finally:
+                over.set()
         unlike = {e: one for e, one in found.items() if isinstance(one, tuple)}
         same = given + sum(told is None for told in found.values())
         decided = same >= policy.agree and same > len(unlike)

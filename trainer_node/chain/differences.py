@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import RpcUnavailable
 from .block import Block, block_of, block_request
@@ -15,6 +15,38 @@ Unlike = tuple[str, Endpoint | None]
 """What an endpoint contradicts, in words, and the endpoint that has said it; None: most, in the look."""
 
 
+WITHIN_S, MOST_S = 20.0, 160.0
+"""Seconds after which a comparison in the midst of a round is given up, and those to which this is doubled where they
+did not suffice: an honest endpoint may be slow, or a look long."""
+SHORT_S, SHARE = 5.0, 4
+"""Seconds that a comparison in the midst of a round may take as often as it is asked for; longer ones take one part of
+so many of the time."""
+
+
+class Hurry:
+    """The time of comparisons for which moves wait. SAFETY: a stranger decides when they are asked for, who opens a
+    match or pays for a request, and a slow endpoint how long they take. ``clock`` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._within_s, self._again_at = clock, WITHIN_S, float("-inf")
+
+    @contextlib.contextmanager
+    def within(self, hurried: bool) -> Iterator[Callable[[], bool]]:
+        """Give what says that a comparison has taken too long; never, unless it is ``hurried``. Raises RpcUnavailable
+        if there is no time for it now."""
+        began = self._clock()
+        if hurried and began < self._again_at:
+            raise RpcUnavailable("endpoints were slow to compare what was read; they are asked again later")
+        until = began + self._within_s if hurried else float("inf")
+        try:
+            yield lambda: self._clock() >= until
+        finally:
+            if hurried:
+                took = self._clock() - began
+                self._within_s = min(max(2 * took, WITHIN_S), MOST_S)
+                self._again_at = began + (SHARE * took if took > SHORT_S else 0.0)
+
+
 def read_block(endpoints: Endpoints, at: int | str) -> Block:
     """Return a block by its number or tag. Raises RpcUnavailable and RpcCorrupt."""
     return block_of(endpoints.make_request(BLOCK, block_request(at)), at)
@@ -24,18 +56,18 @@ def difference(
     endpoints: Endpoints,
     block: Block,
     notes: Sequence[Note],
-    over: threading.Event,
+    over: Callable[[], bool],
     distrust: Callable[[Endpoint, str], None],
 ) -> Unlike | None:
     """Return how the answers of this thread's endpoint differ, and from whose; None if they do not. Calls ``distrust``
     with whoever gives two answers, and why.
 
-    Raises RpcUnavailable and RpcCorrupt. Nobody waits for it any longer once it is ``over``.
+    Raises RpcUnavailable and RpcCorrupt. ``over`` returns whether nobody waits for it any longer.
     """
     if (found := read_block(endpoints, block.number)) != block:
         return f"block {block.number} is {found}, not {block}", None
     for note in notes:
-        if over.is_set():
+        if over():
             raise RpcUnavailable("compared too slowly")
         if _again(endpoints, note) == note:
             continue

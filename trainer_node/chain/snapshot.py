@@ -128,7 +128,7 @@ class Snapshot:
         """Return whether the block is still part of the chain."""
         return self._read.still_canonical()
 
-    def confirm(self, *, heeding_doubt: bool = True) -> None:
+    def confirm(self, *, heeding_doubt: bool = True, hurried: bool = False) -> None:
         """Let other endpoints confirm everything that was read here. Raises Disagreement (see `agreement`).
 
         NOTE: what they have confirmed is not asked for again, so many stakes of a round cost no more than what was read
@@ -136,7 +136,9 @@ class Snapshot:
         """
         constants, doubt = self._client.constants.kept, self.doubt if heeding_doubt else None
         notes = self._read.notes.kept
-        self._client.agreement.confirm(self.block, [*constants, *notes[self._confirmed :]], doubt)
+        self._client.agreement.confirm(
+            self.block, [*constants, *notes[self._confirmed :]], doubt, hurried=hurried
+        )
         self._confirmed = len(notes)
         constants.clear()
 

@@ -18,8 +18,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Confirmer:
-    """Asks other endpoints to confirm a look that says that something of ours is over. Nobody waits for it, and a round
-    is short while a clock of ours runs: after a refusal they are asked again `CONFIRM_S` later."""
+    """Asks other endpoints to confirm a look that says that something of ours is over. Nobody waits for that, and a
+    round is short while a clock of ours runs: they are asked in a hurry, and `CONFIRM_S` after a refusal again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._again_at = clock, float("-inf")
@@ -29,7 +29,7 @@ class Confirmer:
         if self._clock() < self._again_at:
             return ""
         try:
-            snapshot.confirm()
+            snapshot.confirm(hurried=True)
         except (RpcUnavailable, RpcCorrupt) as error:
             self._again_at = self._clock() + CONFIRM_S
             return str(error)

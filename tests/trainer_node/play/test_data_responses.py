@@ -56,7 +56,8 @@ class Chain(Sent):
             confirm=self.confirm,
         )
 
-    def confirm(self) -> None:
+    def confirm(self, *, hurried: bool) -> None:
+        assert hurried
         if self.doubt:
             raise RpcUnavailable("2 endpoints give something else")
 

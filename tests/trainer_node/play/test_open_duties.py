@@ -188,7 +188,7 @@ def test_endpoints_that_do_not_confirm_an_end_are_asked_now_and_then(
     """A round is short, whatever one of them says."""
     asked, confirm = list[float](), court.confirm
 
-    def counted() -> None:
+    def counted(**_: Any) -> None:
         asked.append(clock.now)
         confirm()
 
@@ -281,7 +281,7 @@ def test_matches_that_one_endpoint_has_made_up_are_not_kept() -> None:
     database, clock, asked = Database(None), Hand(), list[int]()
     undone = Undone(database, REFEREE, clock)
 
-    def refuses() -> None:
+    def refuses(**_: Any) -> None:
         asked.append(1)
         raise RpcUnavailable("2 endpoints show another job")
 
@@ -293,7 +293,7 @@ def test_matches_that_one_endpoint_has_made_up_are_not_kept() -> None:
     undone.note(3, 7, heard=True)
     assert undone.of(3) == [3, 7], "what we sign is kept whatever others say"
     clock.now += CONFIRM_S
-    undone.note(3, 8, heard=False, shown=SimpleNamespace(confirm=lambda: None))  # type: ignore[arg-type]
+    undone.note(3, 8, heard=False, shown=SimpleNamespace(confirm=lambda **_: None))  # type: ignore[arg-type]
     assert undone.of(3) == [3, 7, 8]
 
 
@@ -302,7 +302,7 @@ def test_one_that_nobody_is_there_to_confirm_is_known_after_a_restart(*, heard: 
     """The attack: the other endpoint is down; then, after a restart, one look lacks the event of the match."""
     database = Database(None)
 
-    def refuses() -> None:
+    def refuses(**_: Any) -> None:
         raise RpcUnavailable("1 of 2 endpoints agree (agree = 2)")
 
     Undone(database, REFEREE).note(3, 7, heard=heard, shown=SimpleNamespace(confirm=refuses))  # type: ignore[arg-type]

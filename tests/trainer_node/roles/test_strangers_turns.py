@@ -46,7 +46,7 @@ class Rounds:
             job_count=lambda: jobs,
             jobs_changed=lambda _: [],
             job=self.job,
-            confirm=lambda: None,
+            confirm=lambda **_: None,
             now=now,
             block=SimpleNamespace(number=1, base_fee=0),
         )
