@@ -10,6 +10,7 @@ The chain keeps the requests and responses, so a restarted node continues where 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 
 from referee_py.availability import Piece, Place
@@ -67,8 +68,9 @@ class DataRequester:
         self._max_wei = max_wei
         self._judge = JobJudge()
 
-    def due(self, snapshot: Snapshot, job: JobView) -> list[Due] | None:
-        """Return what is due for logs that we could not fetch; None if we do not request the logs of this job."""
+    def due(self, snapshot: Snapshot, job: JobView, *, opens: bool = False) -> list[Due] | None:
+        """Return what is due for logs that we could not fetch; None if we do not request the logs of this job.
+        ``opens``: what deposits for them, see `Due`."""
         if not job.program.arithmetic.follows_logs or job.phase not in (JobPhase.CHALLENGE, JobPhase.CLOSING):
             return None
         starved = self._runner.starved(job.id)
@@ -112,7 +114,8 @@ class DataRequester:
         shows = self._requests_sent.shows(job.id, snapshot.block.number, snapshot.head)
         if not shows or not places or job.phase is not JobPhase.CHALLENGE:
             return []
-        return self._requests(snapshot, job, places, ledger, shown.least_gas())
+        made = self._requests(snapshot, job, places, ledger, shown.least_gas())
+        return [replace(due, opens=opens) for due in made]
 
     def refunds(self, snapshot: Snapshot, job: JobView, patience: Patience = NONE) -> list[Due] | None:
         """Return how to get our deposits back from an ended job, once gas is cheap; None if it holds none."""

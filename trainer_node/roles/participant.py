@@ -194,7 +194,7 @@ class Participant(Role):
         requests = (
             own is None
             and requester is not None
-            and _add(turns, "data requests", lambda: requester.due(snapshot, job), opens=opens)
+            and _add(turns, "data requests", lambda: requester.due(snapshot, job, opens=opens))
         )
         # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
         helps = None if at_stake or watched else job.id
@@ -336,7 +336,7 @@ def _found(job: JobView, own: RunClaim | None, *, soon: bool) -> Found:
     return Found.DIFFERS if disagreements(job, own) else Found.NOTHING
 
 
-def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None], *, opens: bool = False) -> bool:
+def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> bool:
     """Add a turn for what is due; return False if there is nothing to attend to (None). An error takes the turn."""
     try:
         dues = decide()
@@ -344,5 +344,5 @@ def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None], *, 
         turns.append(Turn(of, raising(error)))
         return True
     if dues is not None:
-        turns.append(Turn(of, lambda: dues, None, opens))
+        turns.append(Turn(of, lambda: dues))
     return dues is not None

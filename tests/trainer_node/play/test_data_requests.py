@@ -113,7 +113,7 @@ def due(program: Program, of: JobView, max_wei: int) -> list[Due] | None:
         now=10, block=SimpleNamespace(number=5), ledger=lambda _: Ledger(), head=lambda: 5
     )
     requester = DataRequester(CONTRACTS, transactions, runner, max_wei, spare=lambda _: 10**30)
-    return requester.due(snapshot, of)
+    return requester.due(snapshot, of, opens=True)
 
 
 def test_a_round_lists_no_more_pieces_than_can_be_requested(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,9 @@ def test_a_round_lists_no_more_pieces_than_can_be_requested(monkeypatch: pytest.
     monkeypatch.setattr(onchain_logs, "Place", counted)
     found = due(program, of, max_wei=10**30)
     assert found is not None
-    assert [(one.event, one.about["places"]) for one in found] == [("data_request.made", STEP)]
+    assert [(one.event, one.about["places"], one.opens) for one in found] == [
+        ("data_request.made", STEP, True)
+    ]
     assert 0 < listed <= MAX_OPEN + STEP
 
 

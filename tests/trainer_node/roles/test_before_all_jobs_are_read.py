@@ -98,14 +98,15 @@ def test_a_deposit_for_logs_waits_where_nothing_is_ours(tmp_path: Path, ours: bo
     node = member(tmp_path, mode=Mode.CHALLENGE)
     runner: Any = SimpleNamespace(works_at=lambda _: False, is_another=lambda _: False)
     part: Any = Participant(node, runner, lambda *_: ([], None))
-    part._requester = SimpleNamespace(due=lambda *_: [act("request")])
+    part._requester = SimpleNamespace(due=lambda *_, opens: [act("close"), act("request", opens=opens)])
     part._jobs = part._disputes = None
     at: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=1, base_fee=0))
     found = challenged(1, [(b"\1" * 32, ""), (b"\2" * 32, "")], DAY)
     if ours:
         found = replace(found, claims=(replace(found.claims[0], owner=node.address), found.claims[1]))
     _, turns = part.turns(at, found)
-    assert [turn.opens for turn in turns if turn.of == "data requests"] == [not ours]
+    (turn,) = (turn for turn in turns if turn.of == "data requests")
+    assert [turn.opens or due.opens for due in turn.decide()] == [False, not ours], "to close stakes nothing"
 
 
 def test_what_opens_a_stake_waits_and_all_else_is_sent() -> None:
