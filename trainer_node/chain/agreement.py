@@ -257,16 +257,13 @@ class Agreement:
             return alike >= policy.agree and 2 * alike > every
 
         with self._hurry.within(hurried) as late:
+
+            def differs(e: Endpoint) -> Unlike | None:
+                return difference(endpoints, block, lacks[e], lambda: over.is_set() or late(), self.distrust)
+
             try:
                 # SAFETY: a contradiction hurries nobody, or who is quick and wrong keeps slow ones from confirming.
-                found = endpoints.each(
-                    lambda e: difference(
-                        endpoints, block, lacks[e], lambda: over.is_set() or late(), self.distrust
-                    ),
-                    others,
-                    enough=enough,
-                    hurries=enough,
-                )
+                found = endpoints.each(differs, others, enough=enough, hurries=enough)
             finally:
                 over.set()
         unlike = {e: one for e, one in found.items() if isinstance(one, tuple)}
