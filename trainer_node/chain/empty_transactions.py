@@ -52,7 +52,8 @@ class EmptyTransactions:
         if reached <= mined:
             # SAFETY: an endpoint that shows an old count must not have sent again, for each that is open, all that was
             # ever mined. Refused, at no cost, where the endpoints are just behind.
-            if row.nonce == min(ours, default=row.nonce):
+            # NOTE: one whose number is used may be open for hours, until its receipt is shown.
+            if row.nonce == min((nonce for nonce in ours if nonce >= reached), default=row.nonce):
                 for one in self._outbox.mined_rows(reached, min(row.nonce, reached + RESENT)):
                     self._broadcast(one)
             return
@@ -61,8 +62,9 @@ class EmptyTransactions:
             raise TransactionLost(
                 f"{row.action} has nonce {row.nonce}, but the account has come to {reached}: it would not be mined"
             )
-        # SAFETY: the highest count, or one that shows an old one would have nonces filled that were used long ago.
-        first = min(reached, max(counts[-1], mined + 1))
+        # SAFETY: a high count, or one that shows an old one would have nonces filled that were used long ago; of three
+        # not that of one alone, or it would keep us from replacing what pools have.
+        first = min(reached, max(counts[-2 if len(counts) > 2 else -1], mined + 1))
         missing = [nonce for nonce in range(first, row.nonce) if nonce not in ours][:MAX_GAP]
         offered = self._offered() if missing else None
         if offered is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..errors import DiskFailed, InsufficientFunds, RpcCorrupt, RpcUnavailable
 from ..storage.tables import Transaction
@@ -18,21 +18,21 @@ class Means:
     def __init__(self, outbox: Outbox, reader: AccountReader, fees: FeeRule) -> None:
         self._outbox, self._reader, self._fees = outbox, reader, fees
 
-    def free(self, balance: int | None = None) -> int:
-        """Return the wei of the account (or of a balance) that no open transaction may take."""
-        # SAFETY: in this order, or the ether of one that is mined in between would be free.
-        taken = self._taken(lambda row: row.attempts[-1].max_fee)
-        return (self._reader.balance() if balance is None else balance) - taken
+    def free(self) -> int:
+        """Return the wei of the account that no open transaction may take."""
+        rows = self._waiting()
+        return self._reader.balance() - _most(rows)
 
     def priced(self, call: Call) -> tuple[int, int, Offered]:
         """Simulate a call. Returns its gas, the wei that it may take, and what to offer for the gas."""
+        rows = self._waiting()
         have, gas, base = self._reader.quote(call)
-        free = self.free(have)
+        free = have - _most(rows)
         offered = self._fees.first(base, gas, free - call.enough)
         if offered is None:
             # NOTE: open transactions may cost less than they offer. SAFETY: but their values are as good as spent, also
             # where an endpoint simulates without them: one that is not covered holds up all that come after it.
-            free = have - self._taken(lambda _: base)
+            free = have - _taken(rows, lambda _: base)
             offered = self._fees.first(base, gas, free - call.enough)
         if offered is None:
             needs = gas * self._fees.enough(base)
@@ -54,8 +54,18 @@ class Means:
         counts = self._reader.nonces("latest")
         return counts[-2 if len(counts) > 2 else -1]  # NOTE: of three, one alone is not believed
 
-    def _taken(self, price: Callable[[Transaction], int]) -> int:
-        """Return the wei that open transactions take: their values, and their gas at a ``price`` of a unit."""
+    def _waiting(self) -> list[Transaction]:
+        """Return the open transactions that are not mined. SAFETY: they are asked for before the balance, or the ether
+        of one that is mined in between would be free."""
         nonce = self._reader.nonce("latest")
-        rows = [row for row in self._outbox.open_rows() if row.nonce >= nonce]
-        return sum(row.value + row.gas_limit * price(row) for row in rows)
+        return [row for row in self._outbox.open_rows() if row.nonce >= nonce]
+
+
+def _taken(rows: Sequence[Transaction], price: Callable[[Transaction], int]) -> int:
+    """Return the wei that these take: their values, and their gas at a ``price`` of a unit."""
+    return sum(row.value + row.gas_limit * price(row) for row in rows)
+
+
+def _most(rows: Sequence[Transaction]) -> int:
+    """Return the most wei that these may take."""
+    return _taken(rows, lambda row: row.attempts[-1].max_fee)

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from tests.conftest import Anvil
+from tests.support.clock import Clock
 from trainer_node.chain import Call
 from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.errors import InsufficientFunds
@@ -147,3 +148,61 @@ def test_what_open_transactions_pay_is_not_spent_twice(
     bench.rpc("evm_setAutomine", True)
     bench.rpc("evm_mine")
     assert manager.wait(move, timeout_s=60.0).gas_used
+
+
+def test_what_was_taken_back_is_sent_again_though_an_earlier_receipt_is_late(
+    anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number is used, and it stays open for hours while an endpoint indexes."""
+    bench, clock = Bench(anvil.url, anvil.keys[0], tmp_path), Clock()
+    manager = bench.manager(replace_after_s=45.0, clock=clock, sleep=clock.sleep)
+    bench.rpc("evm_setAutomine", False)
+    early = manager.submit(Call("early", OTHER, b"\0", 0))
+    bench.mine()
+    shown = manager._reader._receipt
+    monkeypatch.setattr(
+        manager._reader, "_receipt", lambda row, attempt: None if row.id == early else shown(row, attempt)
+    )
+    before = bench.rpc("evm_snapshot")
+    taken = [manager.submit(Call("move", OTHER, bytes([n]), 0)) for n in (1, 2, 3)]
+    bench.mine()
+    assert list(manager.wait_all(taken, timeout_s=0.0)) == taken
+    assert bench.rpc("evm_revert", before) is True
+    outbox, sent = manager._outbox, list[int]()
+    behind = outbox.add(Call("behind", OTHER, b"\4", 0), 4, 30_000, 10**11, 10**9)
+    monkeypatch.setattr(manager._empties, "_broadcast", lambda row: sent.append(row.nonce))
+    manager._empties.fill_gap(behind)
+    assert sent == [1, 2, 3]
+
+
+def test_a_count_that_one_of_three_makes_up_does_not_keep_pools_as_they_are(
+    anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager, sent = Bench(anvil.url, anvil.keys[0], tmp_path).manager(), list[int]()
+    counts = {"latest": [2, 2, 10**9], "pending": [5, 5, 5]}
+    monkeypatch.setattr(manager._reader, "nonces", lambda block: counts[block])
+    row = manager._outbox.add(Call("move", OTHER, b"\1", 0), 5, 30_000, 10**11, 10**9)
+    monkeypatch.setattr(manager._empties, "_broadcast", lambda row: sent.append(row.nonce))
+    manager._empties.fill_gap(row)
+    assert sent == [2, 3, 4]
+
+
+def test_what_is_mined_while_a_call_is_priced_is_not_free(
+    anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The balance was read before, and what open transactions take after it."""
+    bench = Bench(anvil.url, anvil.keys[0], tmp_path)
+    bench.rpc("evm_setAutomine", False)
+    bench.rpc("anvil_setBalance", bench.address, hex(10**19))
+    manager = bench.manager()
+    manager.submit(bench.pay(6 * 10**18))
+    quote = manager._reader.quote
+
+    def mined(call: Call) -> Any:
+        found = quote(call)
+        bench.mine()
+        return found
+
+    monkeypatch.setattr(manager._reader, "quote", mined)
+    _, free, _ = manager.means.priced(Call("stake", OTHER, b"\1", 3 * 10**18, least=10**18))
+    assert free <= manager.balance()
