@@ -219,8 +219,9 @@ class Sender:
         if not self._sent:
             return
         began = self._clock()
-        patience_s = self._patience_s if waits else 0.0
-        ended = self._transactions.wait_all([one.number for one in self._sent], timeout_s=patience_s)
+        patience_s, numbers = self._patience_s if waits else 0.0, [one.number for one in self._sent]
+        # NOTE: without patience all are looked at, however long that takes: once in a round, at its begin.
+        ended = {} if waits and not patience_s else self._transactions.wait_all(numbers, timeout_s=patience_s)
         sent, self._sent = self._sent, [one for one in self._sent if one.number not in ended]
         for one in sent:
             if one.number in ended:

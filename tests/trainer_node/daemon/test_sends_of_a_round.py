@@ -98,6 +98,7 @@ def test_a_round_waits_for_all_its_transactions_together(blocks: Blocks, clock: 
     sends.finish()
     assert clock.now - began <= MINED_S
     assert not outcomes, "nobody knows yet"
+    assert blocks.done.count("wait") == 1, "all are looked at, however long, at the next begin"
     assert set(sends.failed) == blocks.stuck
     sends.begin()
     assert not sends.failed
