@@ -23,7 +23,7 @@ import structlog
 from referee_py.errors import AssayError
 
 from ..chain import JobPhase, JobView, Snapshot
-from ..errors import ChainError, DiskFailed, RpcCorrupt
+from ..errors import ChainError, DiskFailed, RpcCorrupt, RpcUnavailable
 from ..observe.metrics import Metrics
 from ..observe.problems import Problems
 from ..storage.database import Database
@@ -252,7 +252,7 @@ class Scheduler:
         failures, count = 0, snapshot.job_count()
         self._looked.clear()
         self._count_unread(snapshot, count)
-        waits = bool(self._through)
+        waits = self._through != 0
         self.complete = True
         self._problems.forget_jobs_after(count)
         self._look_for_events(snapshot)
@@ -316,7 +316,11 @@ class Scheduler:
         """Find out which jobs are to be read. SAFETY: one endpoint says how many there are. More than there are would
         be waited for without end; fewer would hide ours. So others confirm the number, or what is known stays."""
         if self._through is None:
-            self._through = self._queue.unread(self._lost)
+            # SAFETY: who does not answer about our account keeps us from no move; nothing is staked until then.
+            with contextlib.suppress(RpcUnavailable, RpcCorrupt):
+                self._through = self._queue.unread(self._lost)
+            if self._through is None:
+                return
             if self._through < 0:
                 self._queue.note_unread(self._through)
         if 0 <= self._through <= count or not count:

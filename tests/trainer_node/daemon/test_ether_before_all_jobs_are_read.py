@@ -178,3 +178,24 @@ def test_what_an_earlier_loss_has_noted_is_not_all_that_is_unread() -> None:
     for _ in range(4):
         go(node, chain)
     assert node.unread > 200
+
+
+def test_who_does_not_answer_about_the_account_keeps_nobody_from_moves() -> None:
+    answers = [False]
+
+    def lost() -> bool:
+        if not answers[0]:
+            raise RpcUnavailable("eth_getTransactionCount: not now")
+        return False
+
+    node, chain, attended = Scheduler(JobQueue(Database(None)), Problems(), lost=lost), Chain(3), set[int]()
+
+    def attend(job: JobView) -> tuple[bool, None]:
+        attended.add(job.id)
+        return False, None
+
+    node.go(chain, attend)  # type: ignore[arg-type]
+    assert (attended, node.unread, node.complete) == ({1, 2, 3}, 1, False)
+    answers[0] = True
+    node.go(chain, attend)  # type: ignore[arg-type]
+    assert (node.unread, node.complete) == (0, True)
