@@ -252,7 +252,7 @@ class Agreement:
         given = len(lacks) - len(others)
         every, over = len(endpoints.every), threading.Event()
 
-        def enough(answers: Iterable[str | ChainError | None]) -> bool:
+        def enough(answers: Iterable[Unlike | ChainError | None]) -> bool:
             alike = given + sum(answer is None for answer in answers)
             return alike >= policy.agree and 2 * alike > every
 
