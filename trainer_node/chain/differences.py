@@ -1,4 +1,4 @@
-"""Whether an endpoint's answers about a block differ from those that were read, and from whose."""
+"""Comparison of an endpoint's answers about a block with those that were read, and of which endpoint each is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .endpoints import Endpoints
 from .notes import BLOCK, Note
 
 Unlike = tuple[str, Endpoint | None]
-"""What an endpoint contradicts, in words, and the endpoint that has said it; None: most, in the look."""
+"""Words for what an endpoint contradicts, and the endpoint that has said that; None: most, in the look."""
 
 
 WITHIN_S, MOST_S = 20.0, 160.0
