@@ -26,7 +26,12 @@ def slow(module_anvil: Anvil) -> Any:
         web3 = connect([one.url, other.url], 31337)
         clock, takes = Clock(), [9.0]
         endpoints_of(web3).clock = clock
-        other.lies["eth_call"] = lambda true: clock.sleep(takes[0]) or true
+
+        def late(true: dict[str, Any]) -> dict[str, Any]:
+            clock.sleep(takes[0])
+            return true
+
+        other.lies["eth_call"] = late
         client = ChainClient(web3, DEPLOYMENT, policy=ViewRule(agree=2))
         yield client, clock, takes
 

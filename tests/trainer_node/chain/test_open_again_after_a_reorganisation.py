@@ -3,7 +3,6 @@ would be sent twice, and if its fee is too low by now, all that is sent later wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from sqlalchemy import update
 
 from tests.conftest import Anvil
 from tests.support.clock import Clock
-from trainer_node.chain import Call
+from trainer_node.chain import Call, TransactionManager
 from trainer_node.chain.empty_transactions import REPLACED, RESENT
 from trainer_node.storage.tables import Transaction
 
@@ -40,7 +39,7 @@ def head(bench: Bench) -> int:
     return int(bench.web3.eth.block_number)
 
 
-def mined_and_taken_back(bench: Bench, manager, *calls: Call) -> list[int]:  # type: ignore[no-untyped-def]
+def mined_and_taken_back(bench: Bench, manager: TransactionManager, *calls: Call) -> list[int]:
     before = bench.rpc("evm_snapshot")
     sent = [manager.submit(call) for call in calls]
     bench.mine()
@@ -55,7 +54,11 @@ def test_its_fee_is_raised_and_what_comes_later_is_mined(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    sleep: Callable[[float], None] = lambda s: (clock.sleep(s), fee(bench, 20))[0]  # noqa: E731
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        fee(bench, 20)
+
     manager = bench.manager(replace_after_s=45.0, poll_s=20.0, clock=clock, sleep=sleep)
     (first,) = mined_and_taken_back(bench, manager, REFUTE)
     fee(bench, 20)
@@ -97,7 +100,8 @@ def test_few_at_a_time_and_none_whose_number_is_taken(bench: Bench) -> None:
 
 
 def test_a_stake_is_wanted_no_longer_than_before(bench: Bench) -> None:
-    manager = bench.manager()
+    clock = Clock()
+    manager = bench.manager(clock=clock)
     now = bench.web3.eth.get_block("latest")["timestamp"]
     (stake,) = mined_and_taken_back(bench, manager, replace(bench.pay(10**18), action="join", until=now + 60))
     bench.rpc("evm_increaseTime", 100)
@@ -107,7 +111,7 @@ def test_a_stake_is_wanted_no_longer_than_before(bench: Bench) -> None:
     assert len(manager.open()) == 2, "an empty one is sent instead"
     bench.mine()
     for _ in range(4):
-        manager._clock.sleep(30)
+        clock.sleep(30)
         manager.recover(head(bench))
     assert manager.outcome(stake)[0] == "lost"
     assert bench.web3.eth.get_balance(OTHER) == had
