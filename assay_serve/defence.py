@@ -54,6 +54,7 @@ class Defence:
     ) -> None:
         self._node, self._pledges, self._owner = node, pledges, owner
         self._runs, self._folder = runs, folder
+        self._told = node.remembered.of_jobs(set[str])
         self._known = node.remembered.of_jobs(dict[tuple[int, bytes], bool])
         """Answers about a job, by when and with which program it was posted: a reorganisation may give its number to
         another."""
@@ -68,21 +69,29 @@ class Defence:
         known, posted = self._known[job.id], (job.posted, job.program.hash())
         if posted in known:
             return known[posted]
-        found = self._pledges.challenged(job.id)
+        found = self._pledges.challenged(job)
         if found is None:
             return False  # the endpoint is behind; it is asked again
         ours = found.owner.lower() == self._owner.lower()
         if ours:
-            _log.info("receipt.challenged", job=job.id, challenge=found.number, receipt=found.answer)
             try:
                 self._hold(job, found.answer)
             except AssayError as error:
                 if isinstance(error, DiskFailed):
                     raise
-                # NOTE: the chain has checked its signature, so it is ours to defend with what the challenger serves.
-                _log.error("receipt.lacks", job=job.id, receipt=found.answer, error=str(error))
+                # NOTE: the chain has checked its signature, so it is ours to defend with what the challenger serves. A
+                # folder may be there again later.
+                self._tell(job, _log.error, "receipt.lacks", receipt=found.answer, error=str(error))
+                return True
+            self._tell(job, _log.info, "receipt.challenged", challenge=found.number, receipt=found.answer)
         known[posted] = ours
         return ours
+
+    def _tell(self, job: JobView, log: Callable[..., object], event: str, **about: object) -> None:
+        """Log once for each job."""
+        if event not in self._told[job.id]:
+            self._told[job.id].add(event)
+            log(event, job=job.id, **about)
 
     def _hold(self, job: JobView, answer: str) -> None:
         """Put the run of a receipt into the store, as a job holds it. Raises InvalidInput if there is none here, and

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +11,6 @@ from referee_py.errors import InvalidInput
 from trainer_node.cli.common import (
     ACCOUNT,
     CHAIN,
-    DAEMON,
     SERVE,
     ether,
     gas_price,
@@ -28,8 +25,20 @@ from trainer_node.cli.common import (
 )
 from trainer_node.cli.flags import flag, only_given, with_flags
 
+from .pledge_nodes import defend, pursue
 from .pledge_page import lacks, show_pledge
-from .pledge_parts import backed_receipt, first_open, identity, pledge_of, run_of, store_of, wrong_run
+from .pledge_parts import (
+    USUAL_STEPS,
+    Contract,
+    File,
+    Folder,
+    backed_receipt,
+    first_open,
+    pledge_of,
+    run_of,
+    store_of,
+    wrong_run,
+)
 
 if TYPE_CHECKING:
     from trainer_node.settings.settings import Settings
@@ -38,10 +47,10 @@ if TYPE_CHECKING:
 REFUSED = 1
 """Exit code where a pledge is not what a receipt needs."""
 WAIT_S, TRIES = 1.0, 600
-USUAL_STEPS = 4096
-"""Steps of a run by which conditions are judged before there are receipts."""
 
 app = typer.Typer(no_args_is_help=True)
+for node in (defend, pursue):
+    app.command()(node)
 
 _JOB = "Job of a challenge"
 JOB = {
@@ -55,9 +64,6 @@ JOB = {
     "verdict": flag(int, "--verdict", "Seconds that computing a checkpoint may take.", _JOB, min=0),
     "appeal": flag(int, "--appeal", "Seconds to appeal.", _JOB, min=0),
 }
-Contract = Annotated[str, typer.Argument(help="Address of the contract Pledges.")]
-Folder = Annotated[Path, typer.Option("--model", help="Folder of the model.")]
-File = Annotated[Path, typer.Argument(help="Receipt with a pledge behind it.")]
 
 
 def _local(settings: Settings) -> None:
@@ -152,12 +158,13 @@ def show(
     """Show what an account has pledged, on which conditions, and which challenges are open."""
     from .pledges import Pledges
 
-    pledges = Pledges(reader(settings), contract)
+    client = reader(settings)
+    pledges = Pledges(client, contract)
     conditions, kept = pledges.conditions(owner), pledges.pledge(owner)
     show_pledge(conditions, kept)
     for number in range(kept.decided, kept.opened):
         found = pledges.open(owner, number)
-        told = pledges.challenged(found.job_id)
+        told = pledges.challenged(client.snapshot().job(found.job_id))
         rows = {
             "receipt": "not known" if told is None else told.answer,
             "job": found.job_id,
@@ -190,38 +197,6 @@ def check(settings: Settings, receipt: File) -> None:
         out.print(f"lacks: {line}", soft_wrap=True, markup=False)
     if found:
         raise typer.Exit(REFUSED)
-
-
-@app.command()
-@with_settings(DAEMON)
-def defend(
-    settings: Settings,
-    contract: Contract,
-    owner: Annotated[str, typer.Argument(help="Account that has pledged.")],
-    model: Folder,
-    receipts: Annotated[Path, typer.Option("--receipts", help="Folder where assay serve keeps them.")],
-) -> None:
-    """Play the jobs of challenges of own receipts, and no others: claim the right run where another is claimed.
-
-    Runs until interrupted. A wrong claim that nobody disputes costs a forfeit, so it must be on.
-    """
-    from trainer_node.roles import challenger
-
-    from .answer_run import AnswerRuns
-    from .defence import Defence, settings_of
-    from .model import Model
-    from .pledge_job import Chain, job_lacks, needed, terms_of
-    from .pledges import Pledges
-
-    client = reader(settings)
-    pledges, node_settings = Pledges(client, contract), settings_of(settings)
-    conditions = pledges.conditions(owner)
-    job = conditions, terms_of(USUAL_STEPS), Chain.of(client), node_settings
-    for line in job_lacks(*job):
-        out.print(f"lacks: {line}", soft_wrap=True, markup=False)
-    out.print(f"a challenge takes {show_ether(needed(*job))} of the account", soft_wrap=True)
-    runs = functools.lru_cache(4)(lambda places: AnswerRuns(Model.load(model, places)))
-    challenger.run(node_settings, chosen=lambda node: Defence(node, pledges, owner, runs, receipts).wants)
 
 
 @app.command()
@@ -269,15 +244,17 @@ def challenge(
     salt = new_salt()
     call = pledges.challenge(conditions, signed, bundle, uri, free, salt)
     with sender(settings) as transactions:
+        transactions.confirm()  # of an earlier challenge that was interrupted
+        if (before := pledges.open_of(signed.backed.owner, transactions.address)) is not None:
+            raise InvalidInput(
+                f"job {before.job_id} is of an open challenge by this account, which plays one at a time; decide "
+                "that first, or challenge from another account"
+            )
         # SAFETY: a node that cannot pay for the dispute claims nothing, and the charge is lost.
         if (takes := needed(*job) + conditions.charge) > (has := transactions.balance()):
             raise InvalidInput(
                 f"a challenge takes {show_ether(takes)}, most of it to stake and to dispute with, and the account has "
                 f"{show_ether(has)}: send ether to it, or lower fees.max_fee_gwei"
-            )
-        if (before := pledges.open_of(signed.backed, kept, transactions.address)) is not None:
-            raise InvalidInput(
-                f"this account has challenged it already: job {before.job_id}; assay pledge show has the row"
             )
         transactions.send(pledges.commit(commitment(transactions.address, signed.backed.digest, salt)))
         age = snapshot.commit_age()
@@ -299,31 +276,6 @@ def challenge(
         f"decide within {conditions.challenge_period} s after the job is over: later anybody may close the challenge",
         soft_wrap=True,
     )
-
-
-@app.command()
-@with_settings(DAEMON)
-def pursue(
-    settings: Settings,
-    receipt: File,
-    job: Annotated[int, typer.Argument(help="Job of the challenge, as it was shown.")],
-) -> None:
-    """Claim the right run in the job of a challenge, in a slot or against who claims another. Runs until interrupted.
-
-    No other job is looked at. Without it a challenge is lost, so it must be on until the job is over.
-    """
-    from trainer_node.roles import pursuer
-
-    from .defence import settings_of
-
-    signed = backed_receipt(receipt)
-    client = reader(settings)
-    pledges, _, _ = pledge_of(client, signed)
-    assert signed.backed is not None
-    about = job, pledges.address, signed.backed.program
-    if identity(client.snapshot().job(job)) != about:
-        raise InvalidInput(f"job {job} is not of a challenge of this receipt; see assay pledge show")
-    pursuer.run(settings_of(settings), lambda found: identity(found) == about)
 
 
 @app.command()

@@ -16,7 +16,7 @@ from trainer_node.roles.acceptance import SLOT_MOVES, never
 from trainer_node.run.cost_estimate import MARGIN, CostEstimate
 from trainer_node.run.trial_cost import NO_TRIAL
 from trainer_node.settings.settings import LOCAL_CHAINS, Settings
-from trainer_node.stake.funds import quarrel
+from trainer_node.stake.funds import RACED, quarrel
 
 from .pledges import SLOTS, Conditions, least_stake
 
@@ -55,10 +55,11 @@ def terms_of(steps: int) -> Terms:
 
 
 def needed(conditions: Conditions, terms: Terms, chain: Chain, settings: Settings) -> int:
-    """Return the wei without which a challenger's node takes no slot of the job once the challenge is made: the gas of
-    both, and its stake."""
+    """Return the wei that a challenger's node may take for the job: the gas of the challenge and of a dispute, and the
+    stake of a claim where a lie is claimed and no slot is left, the right root given away by who claimed it first."""
     job, max_fee = as_posted(_offer(conditions), terms, chain.market), settings.fees.max_fee
-    return max(job.stake_sent.wanted, job.stake_at(max_fee)) + quarrel(job, max_fee) + CHALLENGE_GAS * max_fee
+    stake = RACED * max(job.stake_sent.wanted, job.stake_at(max_fee))
+    return stake + quarrel(job, max_fee) + CHALLENGE_GAS * max_fee
 
 
 def job_lacks(

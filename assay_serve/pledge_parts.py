@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from referee_py.errors import InvalidInput
 
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
 
     from .pledges import Conditions, Pledge, Pledges
     from .receipt import Signed
+
+
+Contract = Annotated[str, typer.Argument(help="Address of the contract Pledges.")]
+Folder = Annotated[Path, typer.Option("--model", help="Folder of the model.")]
+File = Annotated[Path, typer.Argument(help="Receipt with a pledge behind it.")]
+USUAL_STEPS = 4096
+"""Steps of a run by which conditions are judged before there are receipts."""
 
 
 def backed_receipt(path: Path) -> Signed:
@@ -56,8 +65,9 @@ def first_open(client: ChainClient, signed: Signed) -> tuple[Pledges, Conditions
 
 
 def identity(job: JobView) -> tuple[int, str, str]:
-    """Return what tells a challenge's job from all others: its number, its client, and its program's hash in hex."""
-    return job.id, job.client, job.program.hash().hex()
+    """Return what tells a challenge's job from all others: its number, its client in small letters, and its program's
+    hash in hex."""
+    return job.id, job.client.lower(), job.program.hash().hex()
 
 
 def run_of(folder: Path, signed: Signed) -> Bundle:

@@ -17,7 +17,7 @@ from referee_py.errors import InvalidInput
 from referee_py.execute import Run, State, StepTrace
 from referee_py.jobs import Rules
 from referee_py.program.modes import USUAL
-from trainer_node.chain import Call, ChainClient, Receipt
+from trainer_node.chain import Call, ChainClient, JobView, Receipt
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.codec.base import View
 from trainer_node.chain.endpoints import endpoints_of
@@ -28,7 +28,6 @@ from trainer_node.errors import Reverted, RpcCorrupt, WrongChain
 from trainer_node.local.bundle import Bundle
 from trainer_node.run.modes import backend_of
 
-from .backed import Backed
 from .pledge_address import CONTRACT, address_of, is_deployed
 from .receipt import Signed
 
@@ -187,25 +186,28 @@ class Pledges:
         """Return a challenge that is not decided."""
         return self._most(lambda: _OPEN.read("a challenge", self._view("challengeOf", owner, number)))
 
-    def open_of(self, backed: Backed, kept: Pledge, challenger: str) -> Open | None:
-        """Return an open challenge of a receipt by an account, if it is among the `NEWEST` ones of the pledge."""
+    def open_of(self, owner: str, challenger: str) -> Open | None:
+        """Return an open challenge by an account, if it is among the `NEWEST` ones of a pledge."""
+        kept = self.pledge(owner)
         for number in reversed(range(max(kept.decided, kept.opened - NEWEST), kept.opened)):
-            found = self.open(backed.owner, number)
-            if (found.challenger, found.digest) == (challenger, backed.digest):
+            if (found := self.open(owner, number)).challenger == challenger:
                 return found
         return None
 
-    def challenged(self, job_id: int) -> Challenged | None:
-        """Return which challenge has posted a job, from its event, if there is one."""
-        last = self._newest()
+    def challenged(self, job: JobView) -> Challenged | None:
+        """Return which challenge has posted a job, from its event, if there is one. Raises RpcUnavailable on a tie: the
+        answer is kept."""
+        head = self._client.snapshot().block
+        first = self._client.first_block(job, head)
 
         def read() -> Challenged | None:
-            for event in self._events(last, "Challenged", None, None, job_id):
+            for event in self._events(head.number, "Challenged", None, None, job.id, first=first):
                 args = event.args
                 return Challenged(str(args["owner"]), int(args["number"]), bytes(args["backed"].answer).hex())
             return None
 
-        return self._most(read)
+        what = f"the challenge of job {job.id}"
+        return agreed(endpoints_of(self._client.web3), read, what=what, alone=True)
 
     def number_of(self, receipt: Receipt) -> tuple[int, int]:
         """Return numbers of a challenge and of its job from the receipt of its transaction. Raises RpcCorrupt."""
@@ -286,10 +288,10 @@ class Pledges:
     def _newest(self) -> int:
         return self._client.snapshot().block.number
 
-    def _events(self, last: int, name: str, *words: int | None) -> Iterator[Event]:
-        client = self._client
-        query = Query(self.contract, words, (name,))
-        return read_events(client.web3, query, client.deployment.block, last, client.log_range)
+    def _events(self, last: int, name: str, *words: int | None, first: int | None = None) -> Iterator[Event]:
+        client, query = self._client, Query(self.contract, words, (name,))
+        first = client.deployment.block if first is None else first
+        return read_events(client.web3, query, first, last, client.log_range)
 
     def _most(self, read: Callable[[], T]) -> T:
         return agreed(endpoints_of(self._client.web3), read)

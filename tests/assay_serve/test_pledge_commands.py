@@ -130,8 +130,10 @@ def test_the_commands_pledge_challenge_and_decide(
     held = Store(tmp_path / "user" / "artifacts").holders
     assert f"assay pledge pursue {wrong_file} 1" in told_before
     begun: list[Callable[[object], bool]] = []
-    monkeypatch.setattr(pursuer, "run", lambda _settings, chosen: begun.append(chosen))
-    code, _, said = assay("pledge", "pursue", right_file, 1, *user)
+    monkeypatch.setattr(pursuer, "run", lambda _settings, chosen, first: begun.extend([chosen] * first))
+    other_file = tmp_path / "other.json"
+    other_file.write_bytes(answered(model, backing, ground.now, "another prompt").to_bytes())
+    code, _, said = assay("pledge", "pursue", other_file, 1, *user)
     assert (code != 0, "is not of a challenge of this receipt" in said) == (True, True)
     code, _, said = assay("pledge", "pursue", wrong_file, 1, *user)
     assert (code, len(begun)) == (0, 1), said
@@ -141,6 +143,8 @@ def test_the_commands_pledge_challenge_and_decide(
     assert not begun[0](dataclasses.replace(job, client=owner))
     assert len(list(held.held(1))) > 1, "it stays until the job is over"
 
+    code, _, said = assay("pledge", "challenge", wrong_file, "--model", folder, "--port", 8750, *user)
+    assert (code != 0, "job 1 is of an open challenge by this account" in said) == (True, True)
     code, _, said = assay("pledge", "decide", wrong_file, "--model", folder, *user)
     assert (code != 0, "is in the phase training" in said) == (True, True)
     ground.accept(run_of(model, signed), 1)

@@ -6,15 +6,17 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from assay_serve.defence import Defence
 from assay_serve.model import Model
 from assay_serve.pledge_page import LEAST_S, lacks
 from assay_serve.pledges import Pledges
 from tests.trainer_node.chain.liar import Liar
 from trainer_node.chain import ChainClient, connect
-from trainer_node.errors import DiskFailed
+from trainer_node.errors import DiskFailed, RpcUnavailable
 
 from ..conftest import Anvil
 from .pledged import FORFEIT, NOTICE, Ground, answered, run_of
@@ -25,43 +27,61 @@ ground = _ground
 
 
 @contextmanager
-def through_a_liar(ground: Ground, anvil: Anvil) -> Iterator[tuple[Pledges, Liar]]:
+def through_a_liar(ground: Ground, anvil: Anvil) -> Iterator[tuple[Pledges, list[Liar]]]:
     """The contract through three endpoints, of which the first one serves, and lies once it is told to."""
     with ExitStack() as stack:
         made = [stack.enter_context(Liar(anvil.url)) for _ in range(3)]
         web3 = connect([one.url for one in made], anvil.chain_id)
-        yield Pledges(ChainClient(web3, ground.client.deployment), ground.pledges.address), made[0]
+        yield Pledges(ChainClient(web3, ground.client.deployment), ground.pledges.address), made
 
 
 def test_one_of_three_hides_and_makes_up_nothing(ground: Ground, module_anvil: Anvil, model: Model) -> None:
     """The attack: the event of a challenge is hidden from the node that has to answer it; a pledge is made up."""
     owner, terms, backing = ground.pledged()
     signed, client = answered(model, backing, ground.now), ground.account()
-    job = ground.challenge(client, terms, signed, run_of(model, signed))
+    number = ground.challenge(client, terms, signed, run_of(model, signed))
+    job = ground.client.snapshot().job(number)
     true = ground.pledges.pledge(owner.address)
     assert signed.backed is not None
-    with through_a_liar(ground, module_anvil) as (pledges, liar):
+    with through_a_liar(ground, module_anvil) as (pledges, (liar, *_)):
         liar.lies["eth_getLogs"] = []
         assert pledges.challenged(job) == ground.pledges.challenged(job) is not None
         assert pledges.conditions(owner.address) == terms
         liar.lies["eth_call"] = "0x" + (b"\0" * 31 + b"\1").hex() * 6
         assert pledges.pledge(owner.address) == true
-        assert pledges.open(owner.address, 0).job_id == job
+        assert pledges.open(owner.address, 0).job_id == number
         assert not pledges.is_wrong(signed.backed.digest)
+
+
+def test_a_tie_is_no_answer(ground: Ground, module_anvil: Anvil, model: Model, tmp_path: Path) -> None:
+    """The attack: while a third endpoint fails for a moment, the one that serves shows the challenge as of another one,
+    and the node would keep that until the job is over."""
+    at = scene(ground, model, tmp_path)
+
+    def of_another(answer: dict[str, Any]) -> dict[str, Any]:
+        for log in answer["result"]:
+            log["topics"][1] = "0x" + "00" * 12 + "11" * 20
+        return {"result": answer["result"]}
+
+    with through_a_liar(ground, module_anvil) as (pledges, (liar, _, third)):
+        defence = Defence(at.defence._node, pledges, at.defence._owner, at.defence._runs, tmp_path)
+        liar.lies["eth_getLogs"], third.lies["eth_getLogs"] = of_another, "garbage"
+        with pytest.raises(RpcUnavailable, match="disagree about the challenge"):
+            defence.wants(at.ours)
+        third.lies.clear()
+        assert defence.wants(at.ours)
 
 
 def test_an_account_finds_its_own_open_challenge(ground: Ground, model: Model) -> None:
     """Else a command that is given again after a lost connection opens a second one, and has one stake for both."""
     owner, terms, backing = ground.pledged()
     signed, client = answered(model, backing, ground.now), ground.account()
-    assert signed.backed is not None
-    assert ground.pledges.open_of(signed.backed, ground.pledges.pledge(owner.address), client.address) is None
+    assert ground.pledges.open_of(owner.address, client.address) is None
     job = ground.challenge(client, terms, signed, run_of(model, signed))
-    kept = ground.pledges.pledge(owner.address)
-    found = ground.pledges.open_of(signed.backed, kept, client.address)
+    found = ground.pledges.open_of(owner.address, client.address)
     assert found is not None
     assert found.job_id == job
-    assert ground.pledges.open_of(signed.backed, kept, owner.address) is None
+    assert ground.pledges.open_of(owner.address, owner.address) is None
 
 
 @pytest.mark.parametrize(
@@ -104,6 +124,19 @@ def test_a_receipt_that_cannot_be_read_now_is_asked_for_again(
     with pytest.raises(DiskFailed, match="see to its disk"):
         at.defence.wants(at.ours)
     file.unlink()
+    aside.rename(file)
+    assert at.defence.wants(at.ours)
+    assert len({path for _, path in at.store.holders.held(at.ours.id)}) == at.count
+
+
+def test_a_receipt_that_is_there_later_is_held(ground: Ground, model: Model, tmp_path: Path) -> None:
+    """Until then the challenge is played with what the challenger serves."""
+    at = scene(ground, model, tmp_path)
+    (file,) = tmp_path.glob("*.json")
+    aside = file.rename(tmp_path / "aside")
+    for _ in range(2):
+        assert at.defence.wants(at.ours)
+        assert not list(at.store.holders.held(at.ours.id))
     aside.rename(file)
     assert at.defence.wants(at.ours)
     assert len({path for _, path in at.store.holders.held(at.ours.id)}) == at.count

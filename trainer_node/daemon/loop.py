@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterable
 from functools import partial
 
 from ..chain import Snapshot
@@ -31,11 +32,13 @@ COUNT_S = 300.0
 
 
 class Loop:
-    """Plays a role for the node's key, or only reads the chain if the node has none."""
+    """Plays a role for the node's key, or only reads the chain if the node has none. The jobs ``first`` do not wait for
+    their turn among all others."""
 
-    def __init__(self, node: Daemon, role: Role) -> None:
+    def __init__(self, node: Daemon, role: Role, first: Iterable[int] = ()) -> None:
         self._node = node
         queue = JobQueue(node.database)
+        queue.happened(first)
         key = node.transactions
         self._scheduler = Scheduler(
             *(queue, node.problems, role.works_at, node.metrics),

@@ -24,11 +24,11 @@ from .trainer import training
 from .whole_runs import WholeRuns
 
 
-def run(settings: Settings, chosen: Chosen) -> None:
-    """Run until asked to stop. ``chosen`` says which jobs it plays in."""
+def run(settings: Settings, chosen: Chosen, first: int) -> None:
+    """Run until asked to stop. ``chosen`` says which jobs it plays in, of which ``first`` is looked at first."""
     repops.set_num_threads(settings.worker_threads)
     with open_daemon(settings, "challenger") as node, open_runner(node, follows=True) as runner:
-        Service(node, Loop(node, pursuer(node, runner, chosen)).tick).run()
+        Service(node, Loop(node, pursuer(node, runner, chosen), (first,)).tick).run()
 
 
 def pursuer(node: Daemon, runner: JobRunner, chosen: Chosen) -> Participant:
