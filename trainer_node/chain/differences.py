@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
+import structlog
+
 from ..errors import RpcUnavailable
 from .block import Block, block_of, block_request
 from .endpoint import Endpoint
 from .endpoints import Endpoints
 from .notes import BLOCK, Note
+
+_log = structlog.get_logger(__name__)
 
 Unlike = tuple[str, Endpoint | None]
 """Words for what an endpoint contradicts, and the endpoint that has said that; None: most, in the look."""
@@ -60,7 +64,8 @@ def difference(
     distrust: Callable[[Endpoint, str], None],
 ) -> Unlike | None:
     """Return how the answers of this thread's endpoint differ, and from whose; None if they do not. Calls ``distrust``
-    with whoever gives two answers, and why.
+    with whoever gives two answers, and why. Who does not stand by its answer, and has not the block any more or says
+    nothing, is contradicted like who does, as long as this thread's endpoint has the block.
 
     Raises RpcUnavailable and RpcCorrupt. ``over`` returns whether nobody waits for it any longer.
     """
@@ -71,17 +76,31 @@ def difference(
             raise RpcUnavailable("compared too slowly")
         if _again(endpoints, note) == note:
             continue
+        told, source = f"{note} has another answer at block {block.number}", note.source or endpoints.serving
+        if _says_two(endpoints, block, note, source):
+            # SAFETY: who lies once in a look, and then says the truth, would serve for ever.
+            distrust(source, f"gives two answers about block {block.number}")
+            raise RpcUnavailable(f"{note} has another answer by now; it is read again")
         # NOTE: a chain that moves meanwhile may have been read in the wrong state by either of them.
-        with endpoints.through(source := note.source or endpoints.serving):
-            if _again(endpoints, note) != note:
-                # SAFETY: who lies once in a look, and then says the truth, would serve for ever.
-                if read_block(endpoints, block.number) == block:
-                    distrust(source, f"gives two answers about block {block.number}")
-                raise RpcUnavailable(f"{note} has another answer by now; it is read again")
-        return f"{note} has another answer at block {block.number}", source
+        if read_block(endpoints, block.number) != block:
+            raise RpcUnavailable(f"block {block.number} was replaced meanwhile; it is read again")
+        return told, source
     if read_block(endpoints, block.number).hash != block.hash:
         raise RpcUnavailable(f"block {block.number} was replaced meanwhile; it is read again")
     return None
+
+
+def _says_two(endpoints: Endpoints, block: Block, note: Note, source: Endpoint) -> bool:
+    """Return whether who has given an answer about a block gives another one now, at the same block.
+
+    SAFETY: nobody takes a lie back by silence, or by having no such block any more: it would be contradicted never.
+    """
+    with endpoints.through(source):
+        try:
+            return _again(endpoints, note) != note and read_block(endpoints, block.number) == block
+        except Exception as error:  # what it answers is its own fault, and not that of who asks
+            _log.info("rpc.not_given_again", endpoint=source.name, note=str(note), reason=str(error))
+            return False
 
 
 def _again(endpoints: Endpoints, note: Note) -> Note:
