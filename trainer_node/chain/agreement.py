@@ -284,6 +284,9 @@ class Agreement:
             # SAFETY: who serves now may have taken over from a liar; and one that accuses alone may be the liar.
             named = [source for _, source in unlike.values()]
             self._accused = next((e for e in named if e and named.count(e) > 1), self._accused)
+            # SAFETY: at once, or who says the truth whenever others serve would serve again after each of its lies.
+            for endpoint in {e for e in named if e and named.count(e) > max(same, 1)}:
+                self._mark(endpoint, told)
             self._conflict = told
             _log.error("rpc.disagreement", reason=told)
         raise Disagreement(told, contradicted=bool(unlike))
