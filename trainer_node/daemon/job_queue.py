@@ -39,7 +39,8 @@ CONFIRM_S = 60.0
 PROBE_AFTER = 3
 """Number of failed requests to the chain, with no job done in between, after which a round checks that it answers."""
 
-_OURS = "ours"
+OURS = "ours"
+"""Word of the database for jobs that concern us."""
 _OVER = "over"
 _UNREAD = "jobs to be read before ether is sent on"
 
@@ -53,7 +54,7 @@ class JobQueue:
         self._database = database
         self._per_round = per_round
         # SAFETY: a process may have ended after it voted, and before it marked the job.
-        self._ours = {*database.jobs(_OURS), *(job for job, *_ in database.undone())}
+        self._ours = {*database.jobs(OURS), *(job for job, *_ in database.undone())}
         self._at_work: dict[int, float] = {}
         """Instants at which they end."""
         self._slots = set[int]()
@@ -157,7 +158,7 @@ class JobQueue:
         if ours != before or job in self._unsaved:
             (self._ours.add if ours else self._ours.discard)(job)
             self._unsaved.add(job)  # NOTE: if the disk refuses, the next round tries again
-            self._database.put_job(job, _OURS if ours else _OVER)
+            self._database.put_job(job, OURS if ours else _OVER)
             self._unsaved.discard(job)
         (self._slots.add if ours and slots else self._slots.discard)(job)
         self._at_work.pop(job, None)

@@ -18,6 +18,7 @@ from referee_py.execute import RunClaim
 from ..chain import ClaimView, HearingInfo, JobView, Snapshot, TransactionManager
 from ..compute.job_runner import JobRunner
 from ..daemon.due import Due
+from ..daemon.job_queue import OURS
 from ..daemon.job_turns import Role, Turn, raising
 from ..daemon.service import Daemon
 from ..network.opponents import Opponents
@@ -89,6 +90,9 @@ class Participant(Role):
         self._requester: DataRequester | None = None
         self._jobs: JobPlayer | None = None
         self._over: set[int] = set()
+        self._held = set(node.database.jobs(OURS))
+        """Jobs that hold something of ours, as a look or an earlier process has found, until others confirm that they
+        have ended. SAFETY: not the reserve says so, which a look without our stake empties, and a new process lacks."""
         self._helped: set[int] = set()
         """Jobs of others in whose matches we may have moves to make."""
         self._undone = Undone(node.database, node.client.deployment.referee)
@@ -145,7 +149,9 @@ class Participant(Role):
         watches = self._watcher is not None and self._watcher.watches(job)
         if not job.phase.ended:
             self._ends.back(job.id)
-        elif (watches or reserve.kept(job.id) > 0) and not self._ends.believed(snapshot, job.id):
+        elif (watches or reserve.kept(job.id) > 0 or job.id in self._held) and not self._ends.believed(
+            snapshot, job.id
+        ):
             unsure = list[Turn]()
             hearings, unread, heard = self._hearings_of(snapshot, job, unsure, ours=True)
             if heard and self._disputes is not None:
@@ -163,6 +169,7 @@ class Participant(Role):
         self._node.keeper.stake(job.id, at_stake or watches or bool(self._undone.of(job.id)))
         # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
         if at_stake and me is not None:
+            self._held.add(job.id)
             reserve.seen(job.id, kept(job, me, self._max_fee), snapshot.block.number)
         if not at_stake and self._responder is not None:
             self._responder.let_go(snapshot, job.id)
@@ -295,6 +302,7 @@ class Participant(Role):
         if job.id not in self._over:
             _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
         self._over.add(job.id)
+        self._held.discard(job.id)
         self._ends.back(job.id)
         self._helped.discard(job.id)
         self._runner.forget(job.id)
