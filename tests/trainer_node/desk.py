@@ -145,9 +145,10 @@ class Sent:
                 self.outcomes[len(self.calls)] = "open", None
                 due.sent(len(self.calls))
 
-    def open(self) -> list[int]:
-        """Return the numbers of those that may still be mined."""
-        return [number for number, (status, _) in self.outcomes.items() if status == "open"]
+    def open(self, to: str | None = None) -> list[int]:
+        """Return the numbers of those that may still be mined; ``to``: only those to this contract."""
+        numbers = [number for number, (status, _) in self.outcomes.items() if status == "open"]
+        return [number for number in numbers if to is None or self.calls[number - 1].to == to]
 
     def outcome(self, number: int) -> tuple[str, int | None]:
         return self.outcomes[number]

@@ -19,7 +19,7 @@ from web3.exceptions import TransactionNotFound
 
 from referee_py.gas_schedule import SCHEDULES
 
-from ..errors import ChainError, InsufficientFunds, Reverted, RpcCorrupt, RpcUnavailable
+from ..errors import ChainError, InsufficientFunds, Reverted, RpcCorrupt, RpcRefused, RpcUnavailable
 from ..storage.tables import Attempt, Transaction
 from .block import block_request, quantity
 from .endpoints import endpoints_of
@@ -31,6 +31,8 @@ from .refusals import result_of
 from .rpc import Decoder, guarded
 
 T = TypeVar("T")
+Shown = tuple[Receipt, bool, bytes]
+"""A receipt, whether the transaction succeeded, and the hash of its block."""
 _MAX_WEI = 1 << 128
 _MAX_GAS = 1 << 40
 _MAX_COUNT = 1 << 63
@@ -149,26 +151,29 @@ class AccountReader:
         """Return whether one says so; all are heard."""
         return any(answers(self._endpoints, act, None))
 
-    def receipt(self, row: Transaction, attempt: Attempt, *, used: bool) -> tuple[Receipt, bool] | None:
-        """Return the receipt of a transaction and whether it succeeded; None unless most show the same one, and where
-        they cannot say while its number is not ``used``.
+    def receipt(self, row: Transaction, *, used: bool) -> tuple[Receipt, bool] | None:
+        """Return the receipt of one of the attempts and whether it succeeded; None unless most show the same one, and
+        where they cannot say while its number is not ``used``. Raises RpcRefused if they cannot say of one of them, and
+        no other one has a receipt.
 
         SAFETY: Geth says "transaction indexing is in progress" for hours after a restart, of just those that are not
-        mined. Who waited for that would send none of them again, and all later ones wait behind them.
+        mined. Who waited for that would send none of them again, and all later ones wait behind them. Nor does it know
+        more of a newest attempt in whose place an older one was mined.
         """
-        try:
-            found = self._most(lambda: self._receipt(row, attempt), _place)
-        except RpcUnavailable:
-            if used:
-                raise
-            return None
-        place, count = Counter(_place(one) for one in found).most_common(1)[0]
-        if 2 * count == len(found):
-            place = _place(found[0])
-        elif 2 * count < len(found):
-            return None
-        winner = next(one for one in found if _place(one) == place)
-        return winner[:2] if winner is not None else None
+        refused: RpcUnavailable | None = None
+        for attempt in reversed(row.attempts):
+            try:
+                found = self._most(lambda attempt=attempt: self._receipt(row, attempt), _place)  # type: ignore[misc]
+            except RpcUnavailable as error:
+                if used and not isinstance(error, RpcRefused):
+                    raise
+                refused = error
+                continue
+            if (winner := _shown_by_most(found)) is not None:
+                return winner[:2]
+        if used and refused is not None:
+            raise refused
+        return None
 
     def _most(self, act: Callable[[], T], mark: Callable[[T], Any] | None = lambda answer: answer) -> list[T]:
         return answers(self._endpoints, act, mark)
@@ -230,7 +235,7 @@ class AccountReader:
             except TransactionNotFound:
                 return False
 
-    def _receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool, bytes] | None:
+    def _receipt(self, row: Transaction, attempt: Attempt) -> Shown | None:
         with guarded("eth_getTransactionReceipt"):
             try:
                 raw: Any = self._web3.eth.get_transaction_receipt(attempt.hash)  # type: ignore[arg-type]
@@ -266,7 +271,17 @@ class AccountReader:
         return None
 
 
-def _place(found: tuple[Receipt, bool, bytes] | None) -> object:
+def _shown_by_most(found: list[Shown | None]) -> Shown | None:
+    """Return what most endpoints show of a transaction, that of the serving one first."""
+    place, count = Counter(_place(one) for one in found).most_common(1)[0]
+    if 2 * count == len(found):
+        place = _place(found[0])
+    elif 2 * count < len(found):
+        return None
+    return next(one for one in found if _place(one) == place)
+
+
+def _place(found: Shown | None) -> object:
     """Return what must be equal in two endpoints' receipts."""
     if found is None:
         return None

@@ -29,6 +29,7 @@ from ..errors import (
     InsufficientFunds,
     Reverted,
     RpcCorrupt,
+    RpcRefused,
     RpcUnavailable,
     SignerUnavailable,
     TransactionFailed,
@@ -146,8 +147,7 @@ class TransactionManager:
         while True:
             row = self._outbox.row(transaction_id)
             try:
-                receipt = self._advance(row)
-                if receipt is not None:
+                if (receipt := self._advance(row)) is not None:
                     return receipt
                 for other in self._outbox.open_rows():
                     if other.nonce <= row.nonce and other.id != row.id:
@@ -207,9 +207,9 @@ class TransactionManager:
             except (TransactionFailed, TransactionLost) as error:
                 _log.warning("transaction.confirmed", reason=str(error))
 
-    def open(self) -> list[int]:
-        """Return the ids of transactions that may still be mined, by nonce."""
-        return [row.id for row in self._outbox.open_rows()]
+    def open(self, to: str | None = None) -> list[int]:
+        """Return the ids of transactions that may still be mined, by nonce; ``to``: only those to this contract."""
+        return [row.id for row in self._outbox.open_rows() if to is None or row.to == to]
 
     def outcome(self, transaction_id: int) -> tuple[str, int | None]:
         """Return how one of our transactions has ended, or "open", and the block that it was mined in. One that is so
@@ -315,19 +315,19 @@ class TransactionManager:
         """Look at a transaction once. Return how it has ended; None while it is open."""
         try:
             return self._advance(row)
-        except (TransactionFailed, TransactionLost, FeeTooHigh) as error:
+        except (TransactionFailed, TransactionLost, FeeTooHigh, RpcRefused) as error:
+            # SAFETY: what is refused is refused of this one. Who did not look at those behind it would neither raise
+            # their fees nor know of any that it was mined, for as long as Geth indexes.
             _log.warning("transaction.advance", action=row.action, reason=str(error))
-            return None if isinstance(error, FeeTooHigh) else error
+            return None if isinstance(error, FeeTooHigh | RpcRefused) else error
 
     def _advance(self, row: Transaction) -> Receipt | None:
         """Look at a transaction once: confirm, replace or rebroadcast it. Returns None while it is open."""
         with self._lock:
             # SAFETY: the nonce is read before the receipts, so a transaction mined in between is not called lost.
             used = self._reader.nonce("latest") > row.nonce
-            for attempt in reversed(row.attempts):
-                found = self._reader.receipt(row, attempt, used=used)
-                if found is not None:
-                    return self._confirm(row, *found)
+            if (found := self._reader.receipt(row, used=used)) is not None:
+                return self._confirm(row, *found)
             if row.status == "lost":
                 raise self._lost(row)
             if used:

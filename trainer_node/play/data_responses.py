@@ -57,8 +57,9 @@ class DataResponder:
         """By job: what is computed, with its deadlines."""
         self._sent: dict[int, int] = {}
         """By job: our last transaction with answers, by its number in the outbox."""
-        self._earlier = set(transactions.open())
-        """Open transactions of an earlier process, which may be answers."""
+        self._to = str(contracts.data_availability.address)
+        self._earlier = set(transactions.open(self._to))
+        """Open transactions of an earlier process to the contract that takes answers, which may be some."""
 
     def due(self, snapshot: Snapshot, job: JobView, own: Group, replay: Replay) -> Iterator[Due]:
         """Yield answers to the requests for the job's logs and for our root. Raises RpcUnavailable and RpcCorrupt.
@@ -146,7 +147,7 @@ class DataResponder:
 
         SAFETY: one transaction at a time, so that a move of a match, which is mined after it, is a block late at most.
         """
-        self._earlier &= set(self._transactions.open())
+        self._earlier &= set(self._transactions.open(self._to))
         if self._earlier:
             return None
         if job_id not in self._sent:

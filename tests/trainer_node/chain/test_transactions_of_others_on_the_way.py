@@ -198,6 +198,52 @@ def test_what_is_open_is_sent_and_raised_while_endpoints_cannot_say_whether_it_w
             assert len(manager._outbox.row(later).attempts) > 1, "its fee was raised"
 
 
+def test_what_lies_behind_one_that_endpoints_cannot_tell_of_is_looked_at_and_raised(
+    anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number is used by an attempt that is not the newest, as after a process that ended before it sent that; and one
+    by a transaction of another outbox. Geth indexes meanwhile."""
+    with Liar(anvil.url) as liar:
+        bench = Bench(liar.url, anvil.keys[0], tmp_path)
+        bench.rpc("evm_setAutomine", False)
+        died = bench.manager()
+        raised = died.submit(Call("move", OTHER, b"\1", 0))
+        died._outbox.bump(died._outbox.row(raised), 100 * GWEI, 50 * GWEI)
+        bench.mine()
+        taken = {"from": bench.address, "to": OTHER, "nonce": "0x1", "gas": hex(100_000)}
+        bench.rpc("anvil_impersonateAccount", bench.address)
+        bench.rpc("eth_sendTransaction", taken)
+        with monkeypatch.context() as patch:
+            patch.setattr(died, "_broadcast", lambda _: None)
+            patch.setattr(died, "_next_nonce", lambda _: 1)
+            other = died.submit(Call("move", OTHER, b"\2", 0))
+        bench.mine()
+        assert bench.chain_nonce() == 2
+
+        def indexing(true: dict[str, Any]) -> dict[str, Any]:
+            words = {"code": -32000, "message": "transaction indexing is in progress"}
+            return {"result": true["result"]} if true.get("result") else {"result": None, "error": words}
+
+        liar.lies |= dict.fromkeys(["eth_getTransactionReceipt", "eth_getTransactionByHash"], indexing)
+        clock = Clock()
+        manager = bench.manager(replace_after_s=45.0, poll_s=5.0, clock=clock, sleep=clock.sleep)
+        for endpoint in endpoints_of(bench.web3).every:
+            monkeypatch.setattr(endpoint, "_sleep", clock.sleep)
+        manager.recover()
+        assert (manager.outcome(raised)[0], manager.outcome(other)[0]) == ("mined", "open")
+        answer = manager.submit(Call("answer", OTHER, b"\3", 0))
+        bench.mine()
+        manager.recover()
+        assert manager.outcome(answer)[0] == "mined"
+        waits = manager.submit(Call("move", OTHER, b"\4", 0))
+        for _ in range(3):
+            clock.sleep(60)
+            manager.recover()
+        assert len(manager._outbox.row(waits).attempts) > 1, "its fee was raised"
+        assert manager.open() == manager.open(OTHER) == [other, waits]
+        assert manager.open(bench.address) == []
+
+
 def test_a_receipt_in_a_block_that_nobody_has_come_to_is_none(anvil: Anvil, tmp_path: Path) -> None:
     """Whatever comes after that block would wait for good, also once the endpoint tells no more lies."""
     with Liar(anvil.url) as liar:

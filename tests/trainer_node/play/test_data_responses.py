@@ -15,6 +15,7 @@ from web3 import Web3
 from referee_py.availability import Piece, Place
 from trainer_node.chain import Call, Contracts, Group
 from trainer_node.chain.codec.availability import Ledger, OpenRequest
+from trainer_node.daemon.due import Due
 from trainer_node.errors import Reverted, RpcUnavailable
 from trainer_node.play.data_responses import MAX_HIDDEN, DataResponder
 from trainer_node.play.ends import Confirmer
@@ -260,6 +261,13 @@ def test_after_a_restart_answers_wait_for_what_is_open(claimant: Claimant) -> No
     assert claimant.attend(record(claimant.group.root, 0)) == []
     claimant.chain.mined()
     assert [place.node for place in claimant.round()] == [0], "it was something else"
+
+
+def test_after_a_restart_answers_wait_for_nothing_that_is_none(claimant: Claimant) -> None:
+    """A move whose number is used may be open for hours, until Geth has indexed what was mined."""
+    claimant.chain.send([Due(Call("move", "0x" + "22" * 20, b"\1"), sent=lambda _: None)])
+    claimant.restart()
+    assert [place.node for place in claimant.attend(record(claimant.group.root, 0))] == [0]
 
 
 def test_one_transaction_at_a_time_is_on_its_way(claimant: Claimant) -> None:
