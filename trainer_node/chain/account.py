@@ -42,6 +42,8 @@ _REMEDY = {
 _BISECTED = 256
 """Blocks before the newest in which the transaction is looked for that has used a nonce: full nodes have no older
 states at hand."""
+REPLACED = 256
+"""Blocks that a reorganisation may replace."""
 LEAST_GAS, BARE_GAS = (of(schedule.base for schedule in SCHEDULES) for of in (min, max))
 """Gas that every transaction takes, under the cheapest of the schedules, and that a bare one takes under any."""
 
@@ -152,9 +154,9 @@ class AccountReader:
         return any(answers(self._endpoints, act, None))
 
     def receipt(self, row: Transaction, *, used: bool) -> tuple[Receipt, bool] | None:
-        """Return the receipt of one of the attempts and whether it succeeded; None unless most show the same one, and
-        where they cannot say while its number is not ``used``. Raises RpcRefused if they cannot say of one of them, and
-        no other one has a receipt.
+        """Return the receipt of one of the attempts and whether it succeeded; None unless most show the same one, and,
+        while its number is not ``used``, where they cannot say, or show it in an old block. Raises RpcRefused if they
+        cannot say of one of them, and no other one has a receipt.
 
         SAFETY: Geth says "transaction indexing is in progress" for hours after a restart, of just those that are not
         mined. Who waited for that would send none of them again, and all later ones wait behind them. Nor does it know
@@ -169,11 +171,22 @@ class AccountReader:
                     raise
                 refused = error
                 continue
-            if (winner := _shown_by_most(found)) is not None:
+            winner = _shown_by_most(found)
+            if winner is not None and (used or self._may_be_taken_back(winner[0].block)):
                 return winner[:2]
         if used and refused is not None:
             raise refused
         return None
+
+    def _may_be_taken_back(self, block: int) -> bool:
+        """Return whether what a receipt shows in a block is open again if its number turns out to be free.
+
+        SAFETY: one lie could show a block so old that nobody would look at it again: its fee would never be raised, and
+        all later ones wait behind it. Half of the blocks are left for the number to be found free, and the higher of
+        two heads counts: one that is low would make any block new.
+        """
+        head = high(self._most(lambda: self._of_block("number", _MAX_COUNT)))
+        return block >= head - REPLACED // 2
 
     def _most(self, act: Callable[[], T], mark: Callable[[T], Any] | None = lambda answer: answer) -> list[T]:
         return answers(self._endpoints, act, mark)

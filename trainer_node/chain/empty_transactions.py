@@ -9,7 +9,7 @@ import structlog
 
 from ..errors import DiskFailed, RpcCorrupt, RpcUnavailable, SignerUnavailable, TransactionLost
 from ..storage.tables import Transaction
-from .account import BARE_GAS, AccountReader
+from .account import BARE_GAS, REPLACED, AccountReader
 from .fees import FeeRule, Offered
 from .majority import low
 from .outbox import Call, Outbox
@@ -19,8 +19,6 @@ MAX_GAP = 64
 """Missing nonces before one of ours that are filled; with more it is given up."""
 RESENT = 8
 """Transactions that were mined, and are sent again at once; more of them follow when these are mined."""
-REPLACED = 256
-"""Blocks that a reorganisation may replace."""
 
 _log = structlog.get_logger(__name__)
 

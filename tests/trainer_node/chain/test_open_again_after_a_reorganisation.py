@@ -12,7 +12,8 @@ from sqlalchemy import update
 from tests.conftest import Anvil
 from tests.support.clock import Clock
 from trainer_node.chain import Call, TransactionManager
-from trainer_node.chain.empty_transactions import REPLACED, RESENT
+from trainer_node.chain.account import REPLACED
+from trainer_node.chain.empty_transactions import RESENT
 from trainer_node.storage.tables import Transaction
 
 from .liar import Liar
