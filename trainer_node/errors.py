@@ -20,6 +20,7 @@ AssayError
     ├── RpcUnavailable       the endpoint does not answer (also Unavailable): try again later
     │   ├── RpcBusy          it has had enough requests for now; says when to come again
     │   ├── RpcRefused       it does not answer this request; a smaller one may work
+    │   ├── NotAsked         nobody was asked, since there is no time for it now
     │   └── Disagreement     too few endpoints show the same chain to stake money on it
     ├── RpcCorrupt           the endpoint's answer is malformed
     │   └── RpcTooLong       the answer exceeds our limit; a smaller request may work
@@ -142,6 +143,10 @@ class RpcBusy(RpcUnavailable):
 
 class RpcRefused(RpcUnavailable):
     """The RPC endpoint is up but refuses this request: it answers with an error of its own, or too slowly."""
+
+
+class NotAsked(RpcUnavailable):
+    """Endpoints were not asked to confirm what was read: there is no time for it while moves wait."""
 
 
 class Disagreement(RpcUnavailable):

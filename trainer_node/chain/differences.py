@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 
-from ..errors import RpcUnavailable
+from ..errors import NotAsked, RpcUnavailable
 from .block import Block, block_of, block_request
 from .endpoint import Endpoint
 from .endpoints import Endpoints
@@ -36,11 +36,11 @@ class Hurry:
 
     @contextlib.contextmanager
     def within(self, hurried: bool) -> Iterator[Callable[[], bool]]:
-        """Give what says that a comparison has taken too long; never, unless it is ``hurried``. Raises RpcUnavailable
-        if there is no time for it now."""
+        """Give what says that a comparison has taken too long; never, unless it is ``hurried``. Raises NotAsked if
+        there is no time for it now."""
         began = self._clock()
         if hurried and began < self._again_at:
-            raise RpcUnavailable("endpoints were slow to compare what was read; they are asked again later")
+            raise NotAsked("endpoints were slow to compare what was read; they are asked again later")
         until = began + self._within_s if hurried else float("inf")
         try:
             yield lambda: self._clock() >= until

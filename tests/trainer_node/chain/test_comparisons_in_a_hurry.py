@@ -12,7 +12,7 @@ from tests.support.clock import Clock
 from trainer_node.chain import ChainClient, Snapshot, ViewRule, connect
 from trainer_node.chain.differences import SHARE, SHORT_S, WITHIN_S
 from trainer_node.chain.endpoints import endpoints_of
-from trainer_node.errors import RpcUnavailable
+from trainer_node.errors import NotAsked, RpcUnavailable
 
 from .endpoint import DEPLOYMENT
 from .test_one_liar_of_three import Selective
@@ -52,7 +52,7 @@ def test_one_is_given_up_and_others_wait(slow: Any) -> None:
     took = clock() - began
     assert WITHIN_S <= took <= WITHIN_S + takes[0]
     for _ in range(3):
-        with pytest.raises(RpcUnavailable):
+        with pytest.raises(NotAsked):
             snapshot.confirm(hurried=True)
     assert clock() - began == took, "nobody asks again yet"
     clock.sleep((SHARE - 1) * took)

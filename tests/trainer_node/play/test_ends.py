@@ -15,7 +15,7 @@ from tests.trainer_node.roles.member import ME, member
 from tests.trainer_node.slow import Hand
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
 from trainer_node.daemon.job_turns import Turn
-from trainer_node.errors import RpcUnavailable
+from trainer_node.errors import NotAsked, RpcUnavailable
 from trainer_node.play.ends import CONFIRM_S, Ends
 from trainer_node.roles.participant import Participant
 from trainer_node.roles.watcher import Watcher
@@ -40,6 +40,21 @@ class Look:
         self.asked += 1
         if not self.true:
             raise RpcUnavailable("two endpoints show another state")
+
+
+def test_an_end_for_which_there_was_no_time_is_asked_for_again_at_once() -> None:
+    """Attack: who has answers confirmed once a minute, first of all, keeps every end from being asked for."""
+    ends, look, busy = Ends(Hand()), Look(true=True), [True]
+    true = look.confirm
+
+    def confirm(*, hurried: bool) -> None:
+        if busy:
+            busy.pop()
+            raise NotAsked("endpoints are slow")
+        true(hurried=hurried)
+
+    look.confirm = confirm  # type: ignore[method-assign]
+    assert [ends.believed(look, 1) for _ in range(2)] == [False, True]  # type: ignore[arg-type]
 
 
 def test_an_end_is_asked_for_once_a_minute_until_it_is_confirmed_and_then_not_again() -> None:
