@@ -23,7 +23,7 @@ import structlog
 from referee_py.errors import AssayError
 
 from ..chain import JobPhase, JobView, Snapshot
-from ..errors import ChainError, DiskFailed, RpcCorrupt, RpcUnavailable
+from ..errors import ChainError, DiskFailed, NotAsked, RpcCorrupt, RpcUnavailable
 from ..observe.metrics import Metrics
 from ..observe.problems import Problems
 from ..storage.database import Database
@@ -263,7 +263,7 @@ class Scheduler:
                 ours, failed = attend(job)
                 # SAFETY: a stake does not go while a job runs. So one look without ours keeps its turns.
                 runs = self._queue.ours(job_id) and not job.phase.ended
-                ours = ours or (runs and not self._agreed(snapshot))
+                ours = ours or (runs and not self._agreed(snapshot, hurried=not waits))
                 # SAFETY: a job that concerns us has a turn in every round, also while something in it fails.
                 over = job.phase.ended and failed is None
                 self._queue.mark(
@@ -330,13 +330,18 @@ class Scheduler:
             self._through = count
             self._queue.note_unread(count)
 
-    def _agreed(self, snapshot: Snapshot) -> bool:
+    def _agreed(self, snapshot: Snapshot, *, hurried: bool = False) -> bool:
         """Return whether others confirm what this round shows. After a refusal they are asked again a minute later:
-        a round is short while a clock of ours runs."""
+        a round is short while a clock of ours runs. ``hurried``: turns of other jobs wait for it.
+
+        SAFETY: a stranger decides when a job ceases to concern us, whose lie we might have refuted.
+        """
         if self._clock() < self._ask_at:
             return False
         try:
-            snapshot.confirm()
+            snapshot.confirm(hurried=hurried)
+        except NotAsked:
+            return False
         except ChainError as error:
             self._ask_at = self._clock() + CONFIRM_S
             _log.warning("jobs.not_confirmed", reason=str(error))

@@ -41,6 +41,8 @@ class Chain:
         self.doubt: str | None = None
         self.doubt_of_jobs: str | None = None
         self._shown = False
+        self.hurried: list[bool] = []
+        """By comparison: whether turns wait for it."""
         self.probes = 0
         self.now, self.block = 0, SimpleNamespace(number=7)
         self.changed: list[int] = []
@@ -64,7 +66,8 @@ class Chain:
         changed, self.changed = self.changed, []
         return changed
 
-    def confirm(self) -> None:
+    def confirm(self, *, hurried: bool) -> None:
+        self.hurried.append(hurried)
         doubt = self.doubt or (self.doubt_of_jobs if self._shown else None)
         if doubt is not None:
             raise RpcUnavailable(doubt)
@@ -381,3 +384,5 @@ def test_a_look_of_one_endpoint_without_our_stake_keeps_its_turns() -> None:
     clock.now += CONFIRM_S
     assert 100 in go(scheduler, chain), "it is shown again, or others confirm that it has gone"
     assert [100 in go(scheduler, chain) for _ in range(3)] == [False] * 3
+    assert chain.hurried
+    assert all(chain.hurried), "a slow endpoint would keep the turns of later jobs waiting"
