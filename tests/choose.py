@@ -16,7 +16,7 @@ from .variants import TABLE, few
 
 SECONDS = 2.0
 """Of all variants of a test."""
-LONG = 8.0
+LONG = 5.0
 """Seconds of one test without variants."""
 _LINE = re.compile(r"^\s*([\d.]+)s (?:call|setup|teardown)\s+tests/(\S+?\.py::.+?)\s*$", re.M)
 

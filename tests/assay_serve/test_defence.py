@@ -100,10 +100,10 @@ def test_another_job_of_the_same_number_is_looked_at(
 ) -> None:
     """After a reorganisation the number may be another challenge's."""
     at = scene(ground, model, tmp_path)
-    asked: list[int] = []
+    asked: list[JobView] = []
     known = ground.pledges.challenged
 
-    def challenged(job: int) -> Any:
+    def challenged(job: JobView) -> Any:
         asked.append(job)
         return known(job)
 
