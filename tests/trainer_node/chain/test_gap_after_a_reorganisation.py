@@ -43,8 +43,9 @@ def test_a_clock_that_was_wrong_stops_no_answers(anvil: Anvil, tmp_path: Path) -
     bench = Bench(anvil.url, anvil.keys[0], tmp_path)
     manager = bench.manager()
     stopped: Any = SimpleNamespace(is_set=lambda: False)
+    contracts: Any = SimpleNamespace(data_availability=SimpleNamespace(address=OTHER))
     unused: Any = None
-    responder = DataResponder(unused, manager, unused, stopped)
+    responder = DataResponder(contracts, manager, unused, stopped)
     number = manager.submit(bench.pay())
     responder._sent[7] = number
     manager.wait(number)
