@@ -127,7 +127,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._disputes = Disputes(part._node, part._runner, ME, part._undone, player, player)
     part._responder = player
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
-    part._refutes, part._helped = Refutes(), set()
+    part._refutes, part._helped, part._held = Refutes(), set(), set()
     claim, pair = (
         SimpleNamespace(lost=False),
         (
