@@ -20,7 +20,8 @@ from trainer_node.operate.deploy import creation_code
 
 CONTRACT = "Pledges"
 PROXY = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
-"""The deterministic deployment proxy, which is on nearly every chain: its input is a salt and a creation code."""
+"""The deterministic deployment proxy, which is on nearly every chain, and in anvil from the start. Its input is a salt
+and a creation code. Source: github.com/Arachnid/deterministic-deployment-proxy."""
 PROXY_CODE = bytes.fromhex(
     "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe036016000816020823780358"
     "28234f58015156039578182fd5b8082525050506014600cf3"

@@ -49,8 +49,8 @@ REFUSED = 1
 WAIT_S, TRIES = 1.0, 600
 
 app = typer.Typer(no_args_is_help=True)
-for node in (defend, pursue):
-    app.command()(node)
+app.command()(defend)
+app.command()(pursue)
 
 _JOB = "Job of a challenge"
 JOB = {

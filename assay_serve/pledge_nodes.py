@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from referee_py.errors import InvalidInput
-from trainer_node.cli.common import DAEMON, out, reader, show_ether, with_settings
+from trainer_node.cli.common import DAEMON, JobNumber, out, reader, show_ether, with_settings
 
 from .pledge_parts import USUAL_STEPS, Contract, File, Folder, backed_receipt, identity
 
@@ -58,7 +58,7 @@ def defend(
 def pursue(
     settings: Settings,
     receipt: File,
-    job: Annotated[int, typer.Argument(help="Job of the challenge, as it was shown.")],
+    job: JobNumber,
 ) -> None:
     """Claim the right run in the job of a challenge, in a slot or against who claims another. Runs until interrupted.
 

@@ -235,24 +235,17 @@ def _alike(codes: dict[str, bytes], build: Build) -> int:
 
 
 def same_code(code: bytes, artifact: ContractArtifact) -> bool:
-    """Return whether ``code`` is the build's, apart from the values of its immutables."""
-    return immutables_of(code, artifact) is not None
-
-
-def immutables_of(code: bytes, artifact: ContractArtifact) -> tuple[bytes, ...] | None:
-    """Return the words of the immutables in ``code``, in the artifact's order; None if it is not the build's code.
+    """Return whether ``code`` is the build's, apart from the values of its immutables.
 
     SAFETY: the code has an immutable in each place that reads it, and a getter shows one of them. So a forged contract
     may tell the right value and go by another: all places of an immutable must have the same.
     """
     if len(code) != len(artifact.runtime):
-        return None
-    plain, words = bytearray(code), list[bytes]()
+        return False
+    plain = bytearray(code)
     for places in artifact.immutables:
-        found = {bytes(code[at : at + _WORD]) for at in places}
-        if len(found) != 1:
-            return None
-        words.extend(found)
+        if len({code[at : at + _WORD] for at in places}) != 1:
+            return False
         for at in places:
             plain[at : at + _WORD] = bytes(_WORD)
-    return tuple(words) if plain == artifact.runtime else None
+    return plain == artifact.runtime

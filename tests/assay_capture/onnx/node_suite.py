@@ -48,8 +48,13 @@ Way = Callable[[OnnxModule, dict[str, Any]], Any]
 """Returns the output of a module for inputs by name."""
 
 
-FILES = tuple(file.name for file in pkgutil.iter_modules(suite.__path__))
-"""ONNX's files of cases."""
+_PREFIX = f"{suite.__name__}."
+FILES = tuple(
+    name.removeprefix(_PREFIX)
+    for _, name, is_folder in pkgutil.walk_packages(suite.__path__, _PREFIX)
+    if not is_folder and "._" not in name
+)
+"""ONNX's files of cases, also those of its folders."""
 DEAR = {"averagepool": "AveragePool", "lppool": "LpPool", "maxpool": "MaxPool"}
 """Files whose results ONNX computes for seconds when they are read, and their operators."""
 
@@ -60,8 +65,10 @@ def cases(file: str) -> dict[str, Any]:
     before = len(suite._NodeTestCases)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        importlib.import_module(f"{suite.__name__}.{file}")
-    return {case.name: case for case in suite._NodeTestCases[before:]}
+        importlib.import_module(_PREFIX + file)
+    found = {case.name: case for case in suite._NodeTestCases[before:]}
+    assert found, file
+    return found
 
 
 def every() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from trainer_node.chain import Deployment, TransactionManager, connect
 from trainer_node.chain.abi import Build, load_artifact
 from trainer_node.chain.contracts import NAMES, RULES, TABLES, error_decoder, needs_of
 from trainer_node.chain.outbox import Call
-from trainer_node.chain.releases import immutables_of, same_code
+from trainer_node.chain.releases import same_code
 from trainer_node.daemon.access import open_client
 from trainer_node.errors import ConfigError, DeployError, ReleaseRefused, Reverted, WrongChain
 from trainer_node.operate.deploy import Parameters, creation_code, deploy, publish, refuse_unpublishable
@@ -204,9 +204,6 @@ def test_code_is_compared_but_for_its_immutables() -> None:
     at = places[0] - 1
     assert same_code(court.runtime, court)
     assert same_code(filled, court)
-    assert immutables_of(filled, court) == tuple(
-        (b"\xab" if of == places else b"\0") * 32 for of in court.immutables
-    )
     assert not same_code(filled_in(court.runtime, places[1:]), court), (
         "a getter shows another value than counts"
     )
