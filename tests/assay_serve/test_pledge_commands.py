@@ -135,6 +135,16 @@ def test_the_commands_pledge_challenge_and_decide(
     other_file.write_bytes(answered(model, backing, ground.now, "another prompt").to_bytes())
     code, _, said = assay("pledge", "pursue", other_file, 1, *user)
     assert (code != 0, "is not of a challenge of this receipt" in said) == (True, True)
+    for number, why in (
+        (99, "there is no job 99"),
+        (0, "greater than or equal to 1"),
+        (1 << 64, "less than or equal to"),
+    ):
+        code, _, said = assay("pledge", "pursue", wrong_file, number, *user)
+        assert (code, why in said) == (2, True), said
+    for owner_ in ("foo", "0x" + "zz" * 20, "0x11"):
+        code, _, said = assay("pledge", "show", contract, owner_, *chain)
+        assert (code, "Traceback" in said) == (2, False), said
     code, _, said = assay("pledge", "pursue", wrong_file, 1, *user)
     assert (code, len(begun)) == (0, 1), said
     job = client.snapshot().job(1)
