@@ -108,7 +108,7 @@ FORGE_LOG := .build/forge-test.log
 .PHONY: forge-test
 forge-test: setup ## The contract tests alone
 	@echo "forge test: see $(FORGE_LOG)"
-	@$(BIN)/forge test >$(FORGE_LOG) 2>&1 || { cat $(FORGE_LOG); exit 1; }
+	@FOUNDRY_PROFILE=tests $(BIN)/forge test >$(FORGE_LOG) 2>&1 || { cat $(FORGE_LOG); exit 1; }
 	@tail -n 1 $(FORGE_LOG)
 
 # In a separate folder: a second client of 290 MB, which only the slow tests and `assay demo --chain hardhat` start.

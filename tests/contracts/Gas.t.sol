@@ -93,8 +93,10 @@ contract MatchGasTest is Matches {
         uint256 id = open(Trees.climb(0x16, node0, 7, path), Trees.climb(0x16, node1, 7, path));
         bytes32[] memory previousPath = _path(4);
         previousPath[0] = node0;
-        Descent memory way = Descent(7, node0, path, node1, path);
-        referee.descend(id, matchTerms(id), here(id), way, previous, previousPath);
+        {
+            Descent memory way = Descent(7, node0, path, node1, path);
+            referee.descend(id, matchTerms(id), here(id), way, previous, previousPath);
+        }
         _saved("descend 4 levels to a checkpoint");
         // NOTE: computed here, because the gas of the last call is measured.
         Position memory at = Position(matchTerms(id).roots, [node0, node1], previous);

@@ -12,7 +12,11 @@ import {JobPhase} from "contracts/interfaces/IJobs.sol";
 contract RequestAttackTest is Steady {
     using Views for Jobs;
 
-    Subject private _s = steadyClaimed();
+    Subject private _s;
+
+    constructor() {
+        _s = steadyClaimed();
+    }
     address private constant HOLDER = address(0xBAD);
     /// @dev The checkpoint with the weights that the client pays for, which the holder withholds.
     uint64 private constant LAST = 63;

@@ -16,7 +16,11 @@ abstract contract Lapsed is Requested {
     /// @dev Twice the time for 512 open pages of blocks, one a minute.
     uint256 internal constant LISTS = 61_440;
 
-    uint256 internal _job = runClaimed();
+    uint256 internal _job;
+
+    constructor() {
+        _job = runClaimed();
+    }
 
     function _end() internal view returns (uint256) {
         return jobs.jobOf(_job).challengeEnd;

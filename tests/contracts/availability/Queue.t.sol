@@ -19,7 +19,11 @@ import {JobPhase} from "contracts/interfaces/IJobs.sol";
 contract QueueTest is Steady {
     using Views for Jobs;
 
-    Subject private _s = steadyClaimed();
+    Subject private _s;
+
+    constructor() {
+        _s = steadyClaimed();
+    }
 
     function _until(Place memory place) private view returns (uint256) {
         return dataAvailability.requestOf(_s, place).until;

@@ -8,7 +8,11 @@ import {Piece, Place, Subject} from "contracts/interfaces/IDataAvailability.sol"
 /// @notice The gas of requests and answers, and that an answer is paid more than it costs.
 /// forge-config: default.isolate = true
 contract RequestGasTest is Requested, Counting {
-    uint256 private _job = runClaimed();
+    uint256 private _job;
+
+    constructor() {
+        _job = runClaimed();
+    }
 
     /// @dev At the deployer's price an answer costs less than it is paid.
     function test_anAnswerIsPaidWhatItCosts() public {

@@ -19,7 +19,11 @@ import {
 /// paid.
 /// forge-config: default.isolate = true
 contract AnswersTest is Requested {
-    uint256 private _job = runClaimed();
+    uint256 private _job;
+
+    constructor() {
+        _job = runClaimed();
+    }
 
     function test_everyPlaceHasAnAnswer() public {
         Place[] memory list = somePlaces();

@@ -286,22 +286,21 @@ abstract contract Stage is Tiny {
     function playTrial(uint256 id, Match memory m, uint8 side) internal {
         Trial memory t = trialOf(id, m);
         TrialTerms memory trialTerms = _trialTermsOf(id, m);
-        (uint256 value0, uint256 value1) = triedOf(id, m);
-        Dispute memory d = dispute(m.jobId, value0, value1);
+        uint256[2] memory values;
+        (values[0], values[1]) = triedOf(id, m);
+        Dispute memory d = dispute(m.jobId, values[0], values[1]);
         Inputs memory none;
         TrialPosition memory position;
         if (t.stage == TrialStage.Outputs && t.posted & (1 << side) == 0) {
-            if (t.posted != 0) position.nodes[1 - side] = dataRoot(side == 0 ? value1 : value0);
-            court.showOutputs(
-                trialTerms, d, position, Statements.only(side, dataRoot(side == 0 ? value0 : value1))
-            );
+            if (t.posted != 0) position.nodes[1 - side] = dataRoot(values[1 - side]);
+            court.showOutputs(trialTerms, d, position, Statements.only(side, dataRoot(values[side])));
         } else if (t.stage == TrialStage.Leaf) {
             LogBlock memory log;
-            position.nodes = [dataRoot(value0), dataRoot(value1)];
-            court.compare(trialTerms, d, position, leafOf(value0), leafOf(value1), none, log);
+            position.nodes = [dataRoot(values[0]), dataRoot(values[1])];
+            court.compare(trialTerms, d, position, leafOf(values[0]), leafOf(values[1]), none, log);
         } else if (t.stage == TrialStage.Step) {
             bytes memory first = new bytes(8);
-            position = Statements.found([uint64(value0), uint64(value1)], first);
+            position = Statements.found([uint64(values[0]), uint64(values[1])], first);
             court.judge(trialTerms, d, position, none, first, new Opening[](0));
         }
     }

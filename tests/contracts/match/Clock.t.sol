@@ -118,24 +118,27 @@ contract ClockTest is Matches {
             seed = uint256(keccak256(abi.encode(seed)));
             uint256 pause = seed % 200;
             pass(pause);
-            (bool late0, bool late1) = referee.late(id);
-            if (late0 || late1) {
-                referee.timeout(id);
-                decided(id, (late0 ? 1 : 0) | (late1 ? 2 : 0), Reason.Timeout);
-                break;
-            }
+            if (_timesOut(id)) break;
             bool bothOwe = m.posted == 0 || m.posted == 3;
             if (bothOwe || m.posted == 2) spent[0] += pause;
             if (bothOwe || m.posted == 1) spent[1] += pause;
-            _anyMove(id, m, run0, run1, uint8((seed >> 128) % 2), seed);
+            _anyMove(id, m, run0, run1, seed);
         }
         yes(block.timestamp - began <= 2 * CLOCK + 200, "a match lasts at most both clocks");
     }
 
+    /// @dev Ends the match if a side is late, and returns whether it has.
+    function _timesOut(uint256 id) private returns (bool) {
+        (bool late0, bool late1) = referee.late(id);
+        if (!late0 && !late1) return false;
+        referee.timeout(id);
+        decided(id, (late0 ? 1 : 0) | (late1 ? 2 : 0), Reason.Timeout);
+        return true;
+    }
+
     /// @dev Makes a publication of this side if it has not published, else the conclusion.
-    function _anyMove(uint256 id, Match memory m, Run memory run0, Run memory run1, uint8 side, uint256 seed)
-        private
-    {
+    function _anyMove(uint256 id, Match memory m, Run memory run0, Run memory run1, uint256 seed) private {
+        uint8 side = uint8((seed >> 128) % 2);
         if (m.posted & (1 << side) != 0) side = 1 - side;
         bool conclude = m.posted == 3 || seed & 0xFF00 == 0;
         if (m.phase == Phase.Refine) {

@@ -86,15 +86,10 @@ abstract contract Pledging is Base {
 
     function programHash() internal pure returns (bytes32) {
         Program memory p = program();
-        return sha256(
-            abi.encodePacked(
-                abi.encodePacked(
-                    uint8(0x06), uint32(1), uint8(1), uint32(1), uint32(1), uint32(0), uint64(1)
-                ),
-                abi.encodePacked(p.structureRoot, p.slotRoot, p.constantRoot, p.initialRoot),
-                abi.encodePacked(uint8(1), uint64(1))
-            )
-        );
+        bytes memory sizes =
+            abi.encodePacked(uint8(0x06), uint32(1), uint8(1), uint32(1), uint32(1), uint32(0), uint64(1));
+        bytes memory roots = abi.encodePacked(p.structureRoot, p.slotRoot, p.constantRoot, p.initialRoot);
+        return sha256(abi.encodePacked(sizes, roots, uint8(1), uint64(1)));
     }
 
     /// @dev A receipt of the answer `answer` that says that this was written.
