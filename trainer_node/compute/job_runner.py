@@ -58,6 +58,8 @@ class JobRunner(RunExecution):
         self._problems, self._keeper = problems, keeper = has.problems, has.keeper
         self._tensors, self._runs = Tensors(has.max_memory, clock), Runs(self._memory_wanted)
         self.first = self._runs.first
+        self.keeps: Callable[[int], bool] = lambda _: False
+        """Asked whether a job keeps what rests on a stake of ours though a look does not show the stake."""
         self._restores = ThreadPoolExecutor(2, thread_name_prefix="restore")
         self._threads, self._alive = Threads("own job"), set[Future[Any]]()
         self._packages = Packages(
@@ -310,9 +312,11 @@ class JobRunner(RunExecution):
 
     def _at_stake(self, job_id: int, ours: bool) -> None:
         """SAFETY: what we have staked on keeps its memory, so that it can be played whatever the disk does."""
+        work = self._works.get(job_id)
+        ours = ours or (work is not None and work.ours and self.keeps(job_id))
         if ours:
             self._tensors.keep(job_id)
-        if (work := self._works.get(job_id)) is None:
+        if work is None:
             return
         if work.ours and not ours:
             self._tensors.let_go(job_id)

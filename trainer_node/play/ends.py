@@ -1,5 +1,5 @@
-"""Ends of what holds a stake of ours, and other terms of a job at which we work: believed once enough endpoints confirm
-the look that shows them."""
+"""Ends of what holds a stake of ours, other terms of a job at which we work, and stakes of ours that are not shown any
+more: believed once enough endpoints confirm the look that says so."""
 
 from __future__ import annotations
 
@@ -64,15 +64,18 @@ class Ends:
 
 
 class Changes:
-    """SAFETY: a job's terms never change on one chain. So a look that shows others is of another chain, or false; and
-    what was computed and found by the terms that were known would be dropped, again and again."""
+    """Changes of a job from one look to the next. ``event``: how the log calls what nobody confirms.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._confirmer = Confirmer(clock)
+    SAFETY: a job's terms never change on one chain. So a look that shows others is of another chain, or false; and
+    what was computed and found by the terms that were known would be dropped, again and again. And whoever serves could
+    hide a stake of ours once: its ether, its room and its memory would go to strangers' jobs in the same round."""
+
+    def __init__(self, event: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._confirmer, self._event = Confirmer(clock), event
 
     def believed(self, snapshot: Snapshot, job: int) -> bool:
-        """Return whether a job has other terms, as the snapshot says."""
+        """Return whether a job is as the snapshot says."""
         refusal = self._confirmer.refusal(snapshot)
         if refusal:
-            _log.warning("job.terms_not_confirmed", job=job, reason=refusal)
+            _log.warning(self._event, job=job, reason=refusal)
         return refusal is None

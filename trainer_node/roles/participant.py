@@ -92,11 +92,16 @@ class Participant(Role):
         self._over: set[int] = set()
         self._held = set(node.database.jobs(OURS))
         """Jobs that hold something of ours, as a look or an earlier process has found, until others confirm that they
-        have ended. SAFETY: not the reserve says so, which a look without our stake empties, and a new process lacks."""
+        have ended, or that nothing of ours is at stake in them any more. SAFETY: not the reserve says so, which a new
+        process lacks."""
+        self._hidden = set[int]()
+        """Those of them in which the last look shows no stake of ours, or their end, and nobody confirms that."""
+        runner.keeps = self._hidden.__contains__
         self._helped: set[int] = set()
         """Jobs of others in whose matches we may have moves to make."""
         self._undone = Undone(node.database, node.client.deployment.referee)
-        self._ends, self._changes = Ends(), Changes()
+        self._ends, self._changes = Ends(), Changes("job.terms_not_confirmed")
+        self._losses = Changes("job.stake_not_confirmed")
         self._max_fee = node.settings.fees.max_fee
         if (key := node.transactions) is not None:
             self._jobs = JobPlayer(node)
@@ -152,6 +157,7 @@ class Participant(Role):
         elif (watches or reserve.kept(job.id) > 0 or job.id in self._held) and not self._ends.believed(
             snapshot, job.id
         ):
+            self._hidden.add(job.id)
             unsure = list[Turn]()
             hearings, unread, heard = self._hearings_of(snapshot, job, unsure, ours=True)
             if heard and self._disputes is not None:
@@ -166,11 +172,15 @@ class Participant(Role):
             # NOTE: to collect risks nothing, and endpoints may disagree for ever: a job that runs refuses it.
             _add(unsure, "refund", lambda: self._refund(snapshot, job, stakes))
             return True, unsure
-        self._node.keeper.stake(job.id, at_stake or watches or bool(self._undone.of(job.id)))
+        hidden = self._hides(snapshot, job, at_stake=at_stake)
+
+        def gone() -> bool:
+            """Return whether what the look does not show of ours any more is gone."""
+            return job.phase.ended or (not hidden and self._losses.believed(snapshot, job.id))
+
         # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
         if at_stake and me is not None:
-            self._held.add(job.id)
-            reserve.seen(job.id, kept(job, me, self._max_fee), snapshot.block.number)
+            reserve.seen(job.id, kept(job, me, self._max_fee), snapshot.block.number, gone)
         if not at_stake and self._responder is not None:
             self._responder.let_go(snapshot, job.id)
         turns = list[Turn]()
@@ -178,8 +188,12 @@ class Participant(Role):
         watched = watcher is not None and _add(turns, "bounty", lambda: watcher.due(snapshot, job))
         hearings, unread, heard = self._hearings_of(snapshot, job, turns, ours=ours)
         if not at_stake:
-            reserve.seen(job.id, self._at_risk(job, heard=heard), snapshot.block.number)
-        self._note_duty(job, reserve.kept(job.id) > 0)
+            reserve.seen(job.id, self._at_risk(job, heard=heard), snapshot.block.number, gone)
+        # NOTE: a stake that was sent is not shown for some blocks.
+        keeps = at_stake or hidden or watches or (reserve.kept(job.id) > 0 and not job.phase.ended)
+        self._node.keeper.stake(job.id, keeps or bool(self._undone.of(job.id)))
+        if not hidden:
+            self._note_duty(job, reserve.kept(job.id) > 0)
         if job.phase.ended:
             held = _add(turns, "refund", lambda: self._refund(snapshot, job, stakes))
             # SAFETY: while `collect` waits for cheaper gas, we still attend hearings that outlast the job.
@@ -230,8 +244,20 @@ class Participant(Role):
         self._node.keeper.finds(job.id, _found(job, own, soon=soon))
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts or refute) or reserve.kept(job.id) > 0
-        concerned = ours or requests or watched or sent or bool(self._undone.of(job.id))
+        concerned = ours or hidden or requests or watched or sent or bool(self._undone.of(job.id))
         return concerned or soon, turns
+
+    def _hides(self, snapshot: Snapshot, job: JobView, *, at_stake: bool) -> bool:
+        """Return whether a look shows nothing of ours at stake in a job that runs, in which something was, and nobody
+        confirms that."""
+        if at_stake:
+            self._held.add(job.id)
+        less = job.id in self._held and not at_stake and not job.phase.ended
+        hides = less and not self._losses.believed(snapshot, job.id)
+        (self._hidden.add if hides else self._hidden.discard)(job.id)
+        if less and not hides:
+            self._held.discard(job.id)
+        return hides
 
     def _helps(self, job: JobView, helps: int | None) -> None:
         """Note whether there are matches in a job in which we would make moves for others. ``helps``: see `Due`."""
@@ -303,6 +329,7 @@ class Participant(Role):
             _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
         self._over.add(job.id)
         self._held.discard(job.id)
+        self._hidden.discard(job.id)
         self._ends.back(job.id)
         self._helped.discard(job.id)
         self._runner.forget(job.id)

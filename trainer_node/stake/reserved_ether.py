@@ -25,9 +25,11 @@ class Reserve:
         self._kept[job] = max(self._kept.get(job, 0), wei)
         self._stakes.sent(job)
 
-    def seen(self, job: int, wei: int, block: int) -> None:
-        """Note the amount that the job may still take according to a block."""
-        if wei < self._kept.get(job, 0) and not self._stakes.shows(job, block, self._head):
+    def seen(self, job: int, wei: int, block: int, believed: Callable[[], bool] = lambda: True) -> None:
+        """Note the amount that the job may still take according to a block. ``believed`` is asked where that is less
+        than before; if it returns False, all stays."""
+        less = wei < self._kept.get(job, 0)
+        if less and not (self._stakes.shows(job, block, self._head) and believed()):
             return
         self._kept[job] = wei
         if not wei:

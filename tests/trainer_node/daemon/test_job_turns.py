@@ -17,7 +17,7 @@ from trainer_node.errors import DiskFailed, InsufficientFunds, Reverted, RpcCorr
 from trainer_node.play import jobs
 from trainer_node.play.actions import JobAction
 from trainer_node.play.disputes import Disputes
-from trainer_node.play.ends import Ends
+from trainer_node.play.ends import Changes, Ends
 from trainer_node.play.jobs import JobPlayer
 from trainer_node.play.open_duties import Undone
 from trainer_node.roles import participant
@@ -127,7 +127,8 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._disputes = Disputes(part._node, part._runner, ME, part._undone, player, player)
     part._responder = player
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
-    part._refutes, part._helped, part._held = Refutes(), set(), set()
+    part._refutes, part._helped, part._held, part._hidden = Refutes(), set(), set(), set()
+    part._losses = Changes("job.stake_not_confirmed")
     claim, pair = (
         SimpleNamespace(lost=False),
         (
@@ -164,7 +165,7 @@ def test_a_stake_whose_duty_is_not_known_is_measured_in_a_turn_of_its_own(
         learn=lambda of, found: learnt.append((of.id, found)),
     )
     part._runner = SimpleNamespace(prepare=lambda _: estimate, is_another=lambda _: False)
-    snapshot: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=1))
+    snapshot: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=1), confirm=lambda **_: None)
     found = {turn.of: turn.decide for turn in part.turns(snapshot, job)[1]}
     assert list(found["duty"]()) == []
     assert learnt == [(1, 1), (1, estimate)]

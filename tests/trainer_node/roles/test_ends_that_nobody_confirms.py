@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from tests.trainer_node.desk import job
+from tests.trainer_node.slow import Hand
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
 from trainer_node.daemon.job_queue import JobQueue, Scheduler
 from trainer_node.daemon.job_turns import JobTurns
 from trainer_node.errors import Disagreement
 from trainer_node.observe.metrics import Metrics
 from trainer_node.observe.problems import Problems
+from trainer_node.play.ends import CONFIRM_S, Changes
 from trainer_node.roles.participant import Participant
 from trainer_node.stake.gas_patience import Market
 from trainer_node.stake.reserved_ether import Reserve
@@ -67,17 +69,22 @@ class Process:
         self.node.duties.staked, self.node.duties.knows = lambda *_: None, lambda _: True
         self.node.job_over = lambda one: over(one.id)
         self.node.notices = SimpleNamespace(see=lambda _: None)
-        runner: Any = SimpleNamespace(
+        self.runner: Any = SimpleNamespace(
             works_at=lambda _: False,
             is_another=lambda _: False,
             forget=lambda _: None,
             found=lambda _: [],
             known=lambda _: None,
         )
-        role = Participant(self.node, runner, lambda *_: ([], None))
+        role, self.clock = Participant(self.node, self.runner, lambda *_: ([], None)), Hand()
+        role._losses = Changes("job.stake_not_confirmed", self.clock)
         self.queue = JobQueue(database)
-        self._scheduler = Scheduler(self.queue, Problems(Metrics()), clock=lambda: 0.0)
+        self._scheduler = Scheduler(self.queue, Problems(Metrics()), clock=self.clock)
         self._turns = JobTurns(self.node, role, None)
+
+    def later(self) -> None:
+        """Wait until others are asked again."""
+        self.clock.on(CONFIRM_S)
 
     def looks(self, shown: JobView, *, lies: bool = False) -> bool:
         """Make a round, and return whether it has looked at the first job."""

@@ -67,7 +67,7 @@ class SampleRunner(LieRunner):
         time; ``ours``: we have staked on a refutation in this job; ``whole_after_s``: the seconds that others take
         before its whole run, infinite if that would not be begun (`Acceptance.whole_after_s`)."""
         checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
-        if not ours and checks.refuted:
+        if not ours and checks.refuted and not self.keeps(job.id):
             checks.refuted = ()
             for key in list(checks.parts):
                 self._rests_part(job.id, checks, key)
