@@ -361,6 +361,7 @@ class JobRunner(RunExecution):
             self._at_stake(job.id, ours)
         work.job, work.share.worth = job, job.at_stake  # it has changed: others may serve its logs by now
         work.share.due = job.commit_end if job.phase is JobPhase.TRAINING else 0.0
+        self._allow_logs(work)
         if self._clock() >= work.refused_until:
             work.refused, work.refused_until = None, math.inf
         if work.refused is not None or self._clock() < work.retry_at:

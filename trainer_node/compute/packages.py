@@ -295,7 +295,9 @@ class Packages:
         if work.wait is None or work.period != period:
             # NOTE: another period that it serves gives another budget.
             of = f"the package of job {work.job.id}, for its {period}"
-            work.period, work.wait = period, Budget(package_s(work.job), of, clock=self._clock)
+            work.period, work.wait = period, Budget(0.0, of, clock=self._clock)
+        # SAFETY: by what the job is now. One look of one endpoint could say that it has no time at all.
+        work.wait.seconds = package_s(work.job)
         if work.wait.over:
             return False
         fetcher = self._fetcher.for_job(work.job.id).within(work.wait)

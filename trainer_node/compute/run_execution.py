@@ -202,7 +202,7 @@ class RunExecution:
                 terms.node_count,
                 # SAFETY: slow logs of strangers' runs keep no lane from a run in which we have a stake.
                 lambda fetch: (self._own_logs if work.ours else self._logs).submit(
-                    job.challenge_period, fetch
+                    work.job.challenge_period, fetch
                 ),
                 step_bytes=step_limit(program, self._max_memory - memory_needed(program, terms)),
                 run_bytes=self._max_logs,
@@ -213,6 +213,11 @@ class RunExecution:
             )
         work.log_source.begin_turn()
         return work.log_source
+
+    def _allow_logs(self, work: Work) -> None:
+        """Let a run wait for its logs as long as its job allows now."""
+        if work.log_source is not None:
+            work.log_source.allow(logs_s(work.job), retry_s(work.job))
 
     def _run(self, work: Work, package: Package, pass_on: Callable[[], bool]) -> tuple[RunClaim, Replay]:
         checkpoints = StoredCheckpoints(self._database, work.key)

@@ -141,6 +141,11 @@ class FetchedLogs:
         """True if all logs have been posted on the chain."""
         return self._shown is not None
 
+    def allow(self, seconds: float, patience_s: float) -> None:
+        """Note the seconds that the run may wait, and those for which a log may be absent, as its job is now. SAFETY:
+        one look of one endpoint could say that there are none, and who is starved pays for requests on the chain."""
+        self._budget.seconds, self._patience_s = seconds, patience_s
+
     def begin_turn(self) -> None:
         """Note that the run has the processors from now on."""
         self.waits = True

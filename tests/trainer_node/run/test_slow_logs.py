@@ -226,6 +226,33 @@ def test_logs_that_come_right_and_slowly_are_requested_on_the_chain(
         assert not works._works[1].log_source._absent, "all that was answered was right"
 
 
+def test_one_look_with_a_short_period_starves_no_run(
+    revealed: Revealed, tmp_path: Path, database: Database, clock: Hand
+) -> None:
+    """The attack: the endpoint that serves shows a challenge period of no seconds when the run begins. The run was
+    starved at once and for good, so its logs were paid for on the chain though their trainer served them."""
+    with (
+        SlowServer(revealed.store, clock) as slow,
+        runner(tmp_path / "node", database, follows=True, clock=clock) as works,
+    ):
+        view = revealed.view(slow.uri)
+        until(lambda: works.prepare(view))
+        slow.release.clear()
+        assert works.train(replace(view, challenge_period=0)) is None
+        until(lambda: works._works[1].log_source is not None)
+        until(lambda: works.starved(1))
+        assert works.train(view) is None
+        assert works.starved(1) is None
+        slow.release.set()
+
+        def later() -> RunClaim | None:
+            clock.to(works._works[1].retry_at)
+            return works.train(view)
+
+        assert until(later) == revealed.claim
+        assert works.starved(1) is None
+
+
 def test_a_run_that_waits_for_logs_lets_others_go_first(
     revealed: Revealed, tmp_path: Path, database: Database, clock: Hand
 ) -> None:

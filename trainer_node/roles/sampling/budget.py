@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...limits.waits import INTERVAL
 from ...run.cost_estimate import MARGIN
@@ -62,6 +63,17 @@ def data_s(
     return float(INTERVAL) * max(0.0, left_s - means.claimed_in(whole_after_s + whole_s if whole else part_s))
 
 
+JUMP_S = 3600.0
+"""Seconds by which the chain's time may differ from what this machine has counted since an earlier look."""
+
+
+class Instant(NamedTuple):
+    """An instant in the chain's time, as a look has shown it, and by this machine's clock, in seconds."""
+
+    chain: float
+    machine: float
+
+
 class ChainClock:
     """The chain's time, also between two looks at it. ``clock``: seconds of this machine."""
 
@@ -69,9 +81,23 @@ class ChainClock:
         self._clock = clock
         self._seen, self._at = 0.0, clock()
 
-    def see(self, now: float) -> None:
-        """Note the time of the newest block that was read."""
+    def see(self, now: float) -> bool:
+        """Note the time of the newest block that was read. Return whether it jumps: one of two looks is wrong, or the
+        machine has slept."""
+        jumps = abs(now - self.now) > JUMP_S
         self._seen, self._at = now, self._clock()
+        return jumps
+
+    @property
+    def instant(self) -> Instant:
+        """The present instant."""
+        return Instant(self.now, self._clock())
+
+    def on_chain(self, instant: Instant) -> float:
+        """Return the chain's time at an instant. SAFETY: one look has said what it was. Where far more has passed since
+        by another look than this machine has counted, what it has counted is what has passed."""
+        counted = self.now - (self._clock() - instant.machine)
+        return counted if counted - instant.chain > JUMP_S else instant.chain
 
     @property
     def now(self) -> float:

@@ -14,12 +14,13 @@ import repops
 
 from referee_py.errors import AssayError
 
+from ...chain import JobView
 from ...compute.processors import Share
 from ...errors import Malformed
 from ...network.sources import Source
 from ...run.refutation import Refuted
 from ...run.step_times import Taken
-from .budget import ChainClock
+from .budget import ChainClock, Instant
 from .part import Part
 
 UNSERVED = 16
@@ -58,7 +59,12 @@ class Root:
     unserved: dict[int, int] = field(default_factory=dict)
     """By interval: how often its data could not be had."""
     until: dict[int, float] = field(default_factory=dict)
-    """By interval: the instant on the chain up to which its data are waited for."""
+    """By interval: the instant on the chain up to which its data are waited for, as the job is now."""
+    asked: dict[int, Instant] = field(default_factory=dict)
+    """By interval: when its data were asked for first."""
+    overdue: dict[int, int] = field(default_factory=dict)
+    """By interval that was begun and whose time was over: the one that was asked for. It comes again if the job turns
+    out to leave more time for it."""
     asking: int = 0
     """The interval whose data are asked for."""
     took: dict[int, Taken] = field(default_factory=dict)
@@ -66,8 +72,8 @@ class Root:
     share: Share = field(default_factory=Share)
     """Time of the processors that its intervals have had, all together."""
     withheld: bool = False
-    """True if something drawn of it cannot be checked: its data are not served, or too late, or make no sense to us, or
-    its budget is spent."""
+    """True if something drawn of it cannot be checked: its data are not served, or make no sense to us, or its budget
+    is spent. What is too late is `overdue`."""
     cpu_s: float = 0.0
     fetched: int = 0
     """The seconds of processors and the bytes that have been spent on it."""
@@ -75,6 +81,16 @@ class Root:
     failures: int = 0
     retry_at: float = 0.0
     """Time of the next attempt after so many failures, by the clock of this machine."""
+
+    @property
+    def runs(self) -> bool:
+        """True while a work for it runs."""
+        return self.running is not None and not self.running.done()
+
+    @property
+    def lacks(self) -> bool:
+        """True if something drawn of it cannot be checked, as the job is now."""
+        return self.withheld or bool(self.overdue)
 
     @property
     def left(self) -> bool:
@@ -105,8 +121,26 @@ class Root:
         if not checked:
             self.withheld = True
         self.begun.remove(interval)
-        self.until.pop(interval, None)
+        for of in (self.until, self.asked, self.overdue, self.unserved):
+            of.pop(interval, None)
+
+    def miss(self, interval: int) -> bool:
+        """Continue without an interval that is overdue, if there is time for another; return whether there is."""
+        asked = self.overdue[interval]
+        if self.until[asked] <= self.asked[asked].chain:
+            return False
+        self.begun.remove(interval)
         self.unserved.pop(interval, None)
+        return True
+
+    def come_again(self, now: float) -> None:
+        """Let what was overdue come again as far as there is time for it by now."""
+        for interval, asked in list(self.overdue.items()):
+            if now >= self.until.get(asked, math.inf):
+                continue
+            del self.overdue[interval]
+            if interval and interval not in self.begun:
+                self.begun.append(interval)
 
     def end(self) -> int:
         """Check nothing more of it, though something is left; return how many intervals are."""
@@ -114,6 +148,7 @@ class Root:
         left = len(self.begun) + len(self.plan.intervals) - self.taken
         self.taken, self.withheld = len(self.plan.intervals), True
         self.begun.clear()
+        self.overdue.clear()
         return left
 
     def late(self, now: float) -> bool:
@@ -134,6 +169,10 @@ class Checks:
     """True if the whole run has been begun."""
     whole_after_s: float = 0.0
     """The seconds that others would take before the whole run if it was begun now; infinite if it would not be."""
+    job: JobView | None = None
+    """The job as the last look has shown it."""
+    ends: object = None
+    """Instants of it by which waits end."""
     looked_at: int = 0
     """Number of claimed roots that have been looked at, one round after the other."""
     roots: dict[bytes, Root] = field(default_factory=dict)
@@ -149,7 +188,7 @@ class Checks:
 
     @property
     def busy(self) -> bool:
-        return any(root.running is not None and not root.running.done() for root in self.works())
+        return any(root.runs for root in self.works())
 
     def works(self) -> list[Root]:
         """Return all roots and staked intervals."""
@@ -202,7 +241,7 @@ class Checks:
     @property
     def passed(self) -> set[bytes]:
         """The roots of which all that was drawn has been checked. SAFETY: what has been given up has not."""
-        return {name for name, root in list(self.roots.items()) if not root.left and not root.withheld}
+        return {name for name, root in list(self.roots.items()) if not root.left and not root.lacks}
 
     def proven_wrong(self, lost: Callable[[Refuted], bool]) -> set[bytes]:
         """Return the roots that were found wrong, by a statement that was not lost."""

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
@@ -38,7 +38,7 @@ from ...run.cost_estimate import MARGIN
 from ...run.refutation import Refuted
 from ...run.replay import Interrupted
 from ...run.step_times import StepTimes, Taken
-from .budget import Means, data_s
+from .budget import Instant, Means, data_s
 from .checks import BudgetSpent, Checks, Meter, Plan, Root, provable
 from .decide import claimable_s
 from .part import Part
@@ -96,7 +96,7 @@ class Task:
     @property
     def ends(self) -> int:
         """The instant on the chain from which on the root cannot be refuted."""
-        return max(self.job.challenge_end, self.group.until, self.group.refutable_until)
+        return ends_of(self.job, self.group)
 
     @property
     def refutable_s(self) -> float:
@@ -105,6 +105,20 @@ class Task:
 
     def about(self, interval: int) -> dict[str, Any]:
         return {"job": self.job.id, "root": self.group.root.hex(), "interval": interval}
+
+
+class Takes(NamedTuple):
+    """Seconds of a job's whole run, of what is drawn of it, and of an interval; and what this node needs to act."""
+
+    whole_s: float
+    part_s: float
+    interval_s: float
+    means: Means
+
+
+def ends_of(job: JobView, group: Group) -> int:
+    """Return the instant on the chain from which on a root cannot be refuted."""
+    return max(job.challenge_end, group.until, group.refutable_until)
 
 
 class IntervalRunner(JobRunner):
@@ -145,23 +159,61 @@ class IntervalRunner(JobRunner):
 
     def _ask(self, task: Task, interval: int) -> None:
         """Let the time run that the data of an interval have."""
-        job, root, now = task.job, task.root, task.now
+        root, checks = task.root, task.checks
         root.asking = interval
         if interval in root.until:
             return
         if root.staked:
-            root.until[interval] = min(root.until.values(), default=now + staked_s(job))
+            root.until[interval] = min(root.until.values(), default=task.now + staked_s(task.job))
             return
-        whole_s, part_s = self._whole_s(job), self._part_s(job)
-        assert whole_s is not None
-        assert part_s is not None
+        root.asked[interval] = asked = checks.clock.instant
+        while interval not in root.until:
+            job = checks.job or task.job
+            takes = self._takes(job)
+            assert takes is not None
+            with checks.lock:
+                if checks.job in (None, job):
+                    root.until[interval] = self._until(job, task.group, checks, asked, takes)
+
+    def _until(self, job: JobView, group: Group, checks: Checks, asked: Instant, takes: Takes) -> float:
+        """Return the instant on the chain up to which data of a root are waited for that were asked for at another."""
+        at = checks.clock.on_chain(asked)
+        refutable_s = ends_of(job, group) - at
         # NOTE: what is drawn is checked as far as it gets. So what is kept for computing it is half of the time at
         # most, or what one interval takes.
-        part_s = min(part_s, max(self._interval_s(job), task.refutable_s / (2 * MARGIN)))
-        claims_s = claimable_s(job, task.checks.wrong, now)
-        means = self._samples.means()
-        after_s = task.checks.whole_after_s
-        root.until[interval] = now + data_s(means, whole_s, part_s, claims_s, task.refutable_s, after_s)
+        part_s = min(takes.part_s, max(takes.interval_s, refutable_s / (2 * MARGIN)))
+        claims_s = claimable_s(job, checks.wrong, at)
+        after_s = checks.whole_after_s
+        return at + data_s(takes.means, takes.whole_s, part_s, claims_s, refutable_s, after_s)
+
+    def _takes(self, job: JobView) -> Takes | None:
+        """Return what the checks of a job take; None if it is not measured."""
+        whole_s, part_s = self._whole_s(job), self._part_s(job)
+        if whole_s is None or part_s is None:
+            return None
+        return Takes(whole_s, part_s, self._interval_s(job), self._samples.means())
+
+    def _see(self, job: JobView, checks: Checks, now: float) -> None:
+        """Note what a look shows of a job. If it ends otherwise than the look before has shown, what is waited for has
+        other ends, too, and what was overdue may come again.
+
+        SAFETY: whoever serves could show once that a job ends at once. All that is drawn of a lie would count as
+        withheld for good, and the lie would be accepted where the whole run is too much.
+        """
+        roots = [group for group in job.groups if group.refutes is None]
+        ends = job.phase, job.challenge_end, [(g.root, g.dead, g.until, g.refutable_until) for g in roots]
+        if checks.clock.see(now):
+            checks.ends = None
+        takes = None if checks.ends == ends else self._takes(job)
+        with checks.lock:
+            checks.job, checks.ends = job, ends
+            if takes is not None:
+                for group in roots:
+                    root = checks.roots.get(group.root, Root())
+                    for interval, asked in list(root.asked.items()):
+                        root.until[interval] = self._until(job, group, checks, asked, takes)
+        for root in checks.roots.values():
+            root.come_again(checks.clock.now)
 
     def _check(self, task: Task, auditor: Auditor, interval: int) -> Part | None:
         """Check an interval that we have staked on, or are about to, and return it, or one before it, if it is wrong.
@@ -191,21 +243,26 @@ class IntervalRunner(JobRunner):
             self._bring(auditor.bring(interval), meter)
         return interval
 
-    def _count(self, task: Task, error: Unavailable, turn: Turn, interval: int) -> bool:
-        """Count a failure to get an interval's data; return whether there were enough of them, or their time is over.
+    def _count(self, task: Task, error: Unavailable, turn: Turn, drawn: int, interval: int) -> bool:
+        """Count a failure to get an interval's data, for one that was drawn; return whether there were enough of them,
+        or their time is over.
 
         Raises the error if it is not the claimants' fault: a turn in a lane has ended before their time.
         """
         root, late = task.root, task.late
         if not late and turn.is_set():
             raise error
-        root.unserved[interval] = tries = root.unserved.get(interval, 0) + 1
         _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
-        if tries < ATTEMPTS and not late:
-            return False
-        if not root.withheld:
+        lacked = root.lacks
+        if late:
+            root.overdue[drawn] = interval
+        else:
+            root.unserved[interval] = tries = root.unserved.get(interval, 0) + 1
+            if tries < ATTEMPTS:
+                return False
+            root.withheld = True
+        if not lacked:
             _log.warning("sample.withheld", **task.about(interval), late=late)
-        root.withheld = True
         return True
 
     def _judge(

@@ -73,8 +73,8 @@ class SampleRunner(LieRunner):
                 self._rests_part(job.id, checks, key)
         self._at_stake(job.id, ours)
         prepared = self._prepared(job, ours) is not None
-        checks.clock.see(now)
         checks.whole_after_s = whole_after_s
+        self._see(job, checks, now)
         for root in checks.works():
             self._note(job, checks, root)
         # SAFETY: what has failed in the job, or is not measured yet, delays other works of it, but nothing on which a
@@ -273,7 +273,7 @@ class SampleRunner(LieRunner):
 
     def _withheld(self, job: JobView, checks: Checks | None) -> list[Group]:
         roots = {} if checks is None else checks.roots
-        names = {name for name, root in list(roots.items()) if root.withheld}
+        names = {name for name, root in list(roots.items()) if root.lacks}
         if checks is None or not names:
             return []
         names -= checks.proven_wrong(partial(self._samples.lost, job))
@@ -299,7 +299,7 @@ class SampleRunner(LieRunner):
         except Lost:
             raise  # ours
         except Unavailable as error:
-            self._count(task, error, turn, 0)
+            self._count(task, error, turn, 0, 0)
             raise
         self._bring_ahead(task, auditor, beside, turn)
 
@@ -336,8 +336,12 @@ class SampleRunner(LieRunner):
             except (DiskFailed, Lost):
                 raise  # ours, and not the claim's: the interval is checked again
             except Unavailable as error:
-                if self._count(task, error, turn, root.asking):
+                if not self._count(task, error, turn, interval, root.asking):
+                    continue
+                if interval not in root.overdue:
                     root.done(interval, checked=False)
+                elif not root.miss(interval):
+                    raise
                 continue
             except AssayError as error:
                 root.done(interval, checked=False)
@@ -383,7 +387,7 @@ class SampleRunner(LieRunner):
             raise  # the interval is checked again, or nothing is
         except Unavailable as error:
             # NOTE: the disk has lost what had come.
-            return None, False if self._count(task, error, turn, drawn) else None
+            return None, False if self._count(task, error, turn, drawn, drawn) else None
         except AssayError as error:
             _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
             return None, False
