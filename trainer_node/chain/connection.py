@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from web3 import Web3
 
+from ..errors import ChainError
 from .agreement import Agreement
 from .block import Block, block_of, block_request
 from .codec.job import JobView
@@ -14,10 +17,13 @@ from .log_range import LogRange
 from .majority import agreed, answers, low, most_of
 from .notes import BLOCK, Notes
 from .opcodes import Needs
+from .rpc import guarded
 from .view import ViewRule
 
 DEFAULT_LOG_RANGE = 10_000
 """Blocks that one request for logs spans at most; public endpoints refuse more."""
+ASKED_S = 60.0
+"""Seconds after which a number that never changes is asked for again, if too few endpoints have given it."""
 
 
 class Connection:
@@ -45,6 +51,10 @@ class Connection:
         """Needs of the deployed code, once it was verified."""
         self.matches: dict[int, dict[int, None]] = {}
         """By job: the matches that any snapshot has seen open."""
+        self._commit_age: int | None = None
+        """The age that was given last."""
+        self._ask_at = -math.inf
+        """The instant from which on it is asked for."""
         self._first_blocks: dict[int, tuple[int, int]] = {}
         """By job: the instant of its posting, and a block that is no later than its first event."""
 
@@ -100,6 +110,31 @@ class Connection:
         SAFETY: what one endpoint says once must not keep a node from anything for as long as it runs.
         """
         return low(answers(self.endpoints, lambda: self.block().number, None))
+
+    def commit_age(self) -> int:
+        """Return the least age of a commitment for a challenge, in seconds of the chain: what most endpoints give; on a
+        tie, what the serving one gives. Raises RpcUnavailable and RpcCorrupt until somebody has given it.
+
+        SAFETY: it never changes, so it is kept. What too few of several endpoints have given counts for a while, or
+        one lie would keep a node from every challenge.
+        """
+        if self.endpoints.clock() >= self._ask_at:
+
+            def asked() -> int:
+                with guarded("COMMIT_AGE"):
+                    return int(self.contracts.jobs.functions.COMMIT_AGE().call())
+
+            try:
+                found = answers(self.endpoints, asked)
+            except ChainError:
+                if self._commit_age is None:
+                    raise
+                return self._commit_age
+            self._commit_age = most_of(found)
+            kept = 2 * found.count(self._commit_age) > len(self.endpoints.every)
+            self._ask_at = math.inf if kept else self.endpoints.clock() + ASKED_S
+        assert self._commit_age is not None
+        return self._commit_age
 
     def block(self, number: int | None = None) -> Block:
         """Return a block by number, by default the latest. Raises RpcUnavailable if the endpoint does not have it."""

@@ -24,7 +24,6 @@ asked again before money moves.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 from referee_py.watch import share_of
 
@@ -300,9 +299,9 @@ class Acceptance(JobJudge):
         waits_s = CLAIM_MOVES * self._settings.latency_s + self._node.duties.moves_s(job.id)
         return too_late(job, ready_in_s + waits_s, now, self._commit_age)
 
-    @cached_property
+    @property
     def _commit_age(self) -> int:
-        return self._node.client.snapshot().commit_age()
+        return self._node.client.commit_age()
 
 
 def signature(job: JobView, judged: Judged | None, signed: Signed, settings: Settings) -> Reasons:

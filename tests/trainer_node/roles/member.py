@@ -47,7 +47,7 @@ def member(
         database=database or Database(None),
         client=SimpleNamespace(
             deployment=SimpleNamespace(referee=REFEREE, chain_id=1),
-            snapshot=lambda: SimpleNamespace(commit_age=lambda: 1),
+            commit_age=lambda: 1,
             contracts=None,
         ),
         gas=SimpleNamespace(pays=pays),

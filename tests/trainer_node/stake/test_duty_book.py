@@ -162,7 +162,7 @@ def node() -> Any:
         spare=lambda _job=0: 10**30,
         client=SimpleNamespace(
             deployment=SimpleNamespace(referee=REFEREE),
-            snapshot=lambda: SimpleNamespace(commit_age=lambda: 0),
+            commit_age=lambda: 0,
         ),
         settings=SimpleNamespace(
             policy=Policy(),

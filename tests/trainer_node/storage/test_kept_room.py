@@ -49,7 +49,7 @@ class Challenger:
             duties=SimpleNamespace(moves_s=lambda _: 0.0, sends_s=lambda _: 0.0),
             client=SimpleNamespace(
                 deployment=SimpleNamespace(referee=REFEREE),
-                snapshot=lambda: SimpleNamespace(commit_age=lambda: 1),
+                commit_age=lambda: 1,
             ),
         )
         self.worth = Acceptance(node, works)

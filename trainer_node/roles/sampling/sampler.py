@@ -7,7 +7,7 @@ import math
 import os
 import threading
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import partial
 from typing import cast
 
 import structlog
@@ -113,13 +113,9 @@ class Samples:
 
     def means(self) -> Means:
         """Return what we need to act on what we find."""
-        return self._means
-
-    @cached_property
-    def _means(self) -> Means:
         settings = self._settings
         return Means(
-            self._node.client.snapshot().commit_age(),
+            self._node.client.commit_age(),
             CLAIM_MOVES * settings.latency_s,
             settings.max_check_cpu_h * 3600 / settings.worker_threads or math.inf,
         )

@@ -73,13 +73,12 @@ def test_the_loop_draws_nothing(
     settings = SimpleNamespace(
         check="sample:0.5", samplers=1, max_check_cpu_h=0, max_check_bytes=0, latency_s=12.0, worker_threads=1
     )
-    snapshot = SimpleNamespace(commit_age=lambda: 60)
     node: Any = SimpleNamespace(
         settings=settings,
         address=None,
         transactions=None,
         remembered=Remembered(),
-        client=SimpleNamespace(snapshot=lambda: snapshot),
+        client=SimpleNamespace(commit_age=lambda: 60),
     )
     hashed, me = list[int](), threading.get_ident()
 

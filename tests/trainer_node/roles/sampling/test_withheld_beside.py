@@ -98,7 +98,6 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
     node = new_runner(
         SampleRunner, store, database, samples=Acting(), clock=clock, keeper=keeper, problems=problems
     )
-    snapshot = SimpleNamespace(commit_age=lambda: 60)
     daemon: Any = SimpleNamespace(
         settings=load_settings(
             chain_id=31337, data_dir=tmp_path / "settings", mode=Mode.WATCH, check="sample:1"
@@ -108,7 +107,7 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
         remembered=Remembered(),
         keeper=keeper,
         duties=SimpleNamespace(moves_s=lambda _: 0.0, sends_s=lambda _: 0.0),
-        client=SimpleNamespace(deployment=SimpleNamespace(referee=REFEREE), snapshot=lambda: snapshot),
+        client=SimpleNamespace(deployment=SimpleNamespace(referee=REFEREE), commit_age=lambda: 60),
     )
     with SlowServer(Store(tmp_path / "run" / "artifacts", sync=False), clock) as server:
         yield Watch(run, node, keeper, Sampler(daemon, node), clock, server)
