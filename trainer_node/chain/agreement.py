@@ -289,7 +289,9 @@ class Agreement:
                 self._mark(endpoint, told)
             self._conflict = told
             _log.error("rpc.disagreement", reason=told)
-        raise Disagreement(told, contradicted=bool(unlike))
+        # NOTE: who gives two answers contradicts itself.
+        twice = any(isinstance(one, Disagreement) for one in found.values())
+        raise Disagreement(told, contradicted=bool(unlike) or twice)
 
     def _end_conflict(self, found: dict[Endpoint, Unlike | ChainError | None]) -> None:
         """End a contradiction about values: the others decide for the endpoint that serves now.

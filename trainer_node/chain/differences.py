@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 
-from ..errors import NotAsked, RpcUnavailable
+from ..errors import Disagreement, NotAsked, RpcUnavailable
 from .block import Block, block_of, block_request
 from .endpoint import Endpoint
 from .endpoints import Endpoints
@@ -67,7 +67,8 @@ def difference(
     with whoever gives two answers, and why. Who does not stand by its answer, and has not the block any more or says
     nothing, is contradicted like who does, as long as this thread's endpoint has the block.
 
-    Raises RpcUnavailable and RpcCorrupt. ``over`` returns whether nobody waits for it any longer.
+    Raises RpcUnavailable and RpcCorrupt; Disagreement where somebody gives two answers. ``over`` returns whether nobody
+    waits for it any longer.
     """
     if (found := read_block(endpoints, block.number)) != block:
         return f"block {block.number} is {found}, not {block}", None
@@ -78,9 +79,10 @@ def difference(
             continue
         told, source = f"{note} has another answer at block {block.number}", note.source or endpoints.serving
         if _says_two(endpoints, block, note, source):
-            # SAFETY: who lies once in a look, and then says the truth, would serve for ever.
+            # SAFETY: who lies once in a look, and then says the truth, would serve for ever; and what cannot wait would
+            # go out on the lie, which nobody else shows.
             distrust(source, f"gives two answers about block {block.number}")
-            raise RpcUnavailable(f"{note} has another answer by now; it is read again")
+            raise Disagreement(f"{note} has another answer by now; it is read again", contradicted=True)
         # NOTE: a chain that moves meanwhile may have been read in the wrong state by either of them.
         if read_block(endpoints, block.number) != block:
             raise RpcUnavailable(f"block {block.number} was replaced meanwhile; it is read again")
