@@ -97,10 +97,18 @@ class LieRunner(IntervalRunner):
         They are no more than we have paid for.
         """
         claimed = [group for group in job.groups if group.refutes is None]
-        checks.refuted = tuple((g.root, one) for g in claimed for one in self._samples.staked(job, g))
+        found, staked = checks.found(), self._samples.staked
+        checks.refuted = tuple((g.root, one) for g in claimed for one in staked(job, g, found))
         self._keep_parts(job.id)
+        # SAFETY: where nobody confirms which intervals these are, each look may name others. Those that an earlier one
+        # has named run to the end of their attempt, and no more at once than we have paid for.
+        runs = {key for key, root in checks.staked.items() if root.staked and root.runs}
+        for key in checks.staked.keys() - runs - {*checks.refuted, *checks.lies}:
+            del checks.staked[key]
         for key in checks.refuted:
-            self._again(job, checks, key, staked=True)
+            if key in runs or len(runs) < len(checks.refuted):
+                self._again(job, checks, key, staked=True)
+                runs.add(key)
 
     def _again(self, job: JobView, checks: Checks, key: tuple[bytes, int], *, staked: bool = False) -> None:
         """Find an interval of a claimed root again, if it is not in memory. ``staked``: we have staked on it."""

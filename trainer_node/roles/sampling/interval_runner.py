@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -55,8 +55,9 @@ class Sampling(Protocol):
     def plan(self, job: JobView, group: Group) -> Plan | None:
         """Return what to check of a claimed root; None while that cannot be known."""
 
-    def staked(self, job: JobView, group: Group) -> tuple[int, ...]:
-        """Return the intervals of a claimed root that we have refuted, those of living refutations first."""
+    def staked(self, job: JobView, group: Group, found: Sequence[Refuted]) -> tuple[int, ...]:
+        """Return the intervals of a claimed root that we have refuted, those of living refutations first. ``found``:
+        lies that are known."""
 
     def share(self, job: JobView) -> float:
         """Return the fraction of a job's intervals that is checked."""

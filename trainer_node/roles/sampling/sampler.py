@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import cast
 
@@ -19,7 +19,9 @@ from ...chain import Group, JobView
 from ...daemon.loop import Loop
 from ...daemon.open_runner import open_runner
 from ...daemon.service import Daemon, Service, open_daemon
+from ...errors import DiskFailed
 from ...play.actions import JobAction, closing
+from ...play.ends import Confirmer
 from ...play.salts import Salts
 from ...run.refutation import Refuted
 from ...settings.extent import Mode
@@ -65,6 +67,7 @@ class Samples:
         self._told = node.remembered.of_jobs(bool)
         self._telling = threading.Lock()
         """NOTE: the roots of a job are drawn side by side."""
+        self._confirmer = Confirmer()
         self._random = os.urandom(32)
         """The secret of a node without a key."""
 
@@ -95,17 +98,35 @@ class Samples:
             settings.max_check_bytes or math.inf,
         )
 
-    def staked(self, job: JobView, group: Group) -> tuple[int, ...]:
-        """Return the intervals of a root that we have refuted; those of living refutations first.
+    def staked(self, job: JobView, group: Group, found: Sequence[Refuted]) -> tuple[int, ...]:
+        """Return the intervals of a root that we have refuted; those of living refutations first. ``found``: lies that
+        are known. A refutation has the root of its lie, which names one interval.
 
-        SAFETY: a restart must find the same refutations, whatever has become of other intervals since.
+        SAFETY: a restart must find the same refutations, whatever has become of other intervals since. Events alone say
+        of which intervals they are, and one endpoint could name others in each look, all of which would be replayed
+        before all else. So that is on disk once it is known, or others have confirmed it.
         """
-        me = self._node.address
+        me, database = self._node.address, self._node.database
         groups = [] if me is None else own_refutations(job, me, group)
-        if not groups:
+        if me is None or not groups:
             return ()
-        intervals = self._node.client.snapshot().refuted(job)
-        return tuple(dict.fromkeys(intervals[own.index] for own in groups))
+        # NOTE: it stays there when the job is over, and somebody has paid a stake for it.
+        kept: dict[str, int] = database.get(name := f"intervals refuted in job {job.id}", {})
+        roots = {own.root for own in groups}
+        known = kept | {lie.root.hex(): lie.index + 1 for lie in found if lie.root in roots}
+        told = known
+        if any(root.hex() not in known for root in roots):
+            snapshot = self._node.client.snapshot()
+            shown = snapshot.job(job.id)
+            intervals, claimed = snapshot.refuted(shown), shown.group_of_root(group.root)
+            shown_ours = [] if claimed is None else own_refutations(shown, me, claimed)
+            told = {own.root.hex(): intervals[own.index] for own in shown_ours} | known
+            if self._confirmer.refusal(snapshot) is None:
+                known = told
+        if known != kept:
+            with contextlib.suppress(DiskFailed):  # the next look tries again
+                database.put(name, known)
+        return tuple(dict.fromkeys(told[own.root.hex()] for own in groups if own.root.hex() in told))
 
     def lost(self, job: JobView, lie: Refuted) -> bool:
         """Return whether we have lost a refutation that says the same."""

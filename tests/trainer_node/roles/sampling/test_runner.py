@@ -51,7 +51,7 @@ class Wanted:
     def plan(self, _: Any, __: Any) -> Plan:
         return self.drawn
 
-    def staked(self, _: Any, group: Any) -> tuple[int, ...]:
+    def staked(self, _: Any, group: Any, __: Any) -> tuple[int, ...]:
         return self.refuted if self.of in (None, group.root) else ()
 
     def share(self, _: Any) -> float:

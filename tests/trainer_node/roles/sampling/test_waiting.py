@@ -20,6 +20,7 @@ from trainer_node.roles.sampling.checks import Checks, Plan
 from trainer_node.roles.sampling.interval_runner import Task
 from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.storage.artifacts import Name
+from trainer_node.storage.database import Database
 
 from .test_runner import EQUIPMENT, Runner, Wanted, auditor_of, job_of, runner, wanted  # noqa: F401
 
@@ -126,8 +127,23 @@ def flooded() -> Snapshot:
 
 def test_commitments_of_strangers_do_not_keep_us_from_what_we_have_staked_on() -> None:
     me = "0x" + "aa" * 20
-    client = SimpleNamespace(snapshot=flooded)
-    node: Any = SimpleNamespace(address=me, client=client, settings=None, remembered=Remembered())
+    shown = list[Any]()
+
+    def snapshot() -> Snapshot:
+        found = flooded()
+        found.job = lambda _, **__: shown[0]  # type: ignore[method-assign]
+        found.confirm = lambda **_: None  # type: ignore[method-assign]
+        return found
+
+    client = SimpleNamespace(snapshot=snapshot)
+    database = Database(None)
+    node: Any = SimpleNamespace(
+        address=me, client=client, settings=None, remembered=Remembered(), database=database
+    )
     own = SimpleNamespace(index=1, root=b"ours", refutes=0, dead=False, members=(0,))
-    job: Any = SimpleNamespace(id=1, groups=[own], claims=[SimpleNamespace(owner=me)])
-    assert Samples(node).staked(job, SimpleNamespace(index=0, root=b"lie")) == (3,)  # type: ignore[arg-type]
+    lie: Any = SimpleNamespace(index=0, root=b"lie", refutes=None)
+    job: Any = SimpleNamespace(
+        id=1, groups=[own], claims=[SimpleNamespace(owner=me)], group_of_root={b"lie": lie}.get
+    )
+    shown.append(job)
+    assert Samples(node).staked(job, lie, []) == (3,)
