@@ -64,6 +64,8 @@ class AccountReader:
         self._endpoints = endpoints_of(web3)
         self._decode = decode
         self._gas_margin = gas_margin
+        self.seen = 0
+        """The newest block that counts, as the last look has shown it; 0 before. SAFETY: most endpoints have it."""
 
     # ------------------------------------------------------------------ what most say
 
@@ -96,8 +98,8 @@ class AccountReader:
         return high(self._most(lambda: self._of_block("baseFeePerGas", _MAX_WEI)))
 
     def head(self) -> int:
-        """Return the number of the latest block."""
-        return low(self._most(lambda: self._of_block("number", _MAX_COUNT)))
+        """Return the number of the latest block, which is not older than what counts."""
+        return max(self.seen, low(self._most(lambda: self._of_block("number", _MAX_COUNT))))
 
     def time(self) -> int:
         """Return the unix time of the latest block, in seconds."""
@@ -183,9 +185,12 @@ class AccountReader:
 
         SAFETY: one lie could show a block so old that nobody would look at it again: its fee would never be raised, and
         all later ones wait behind it. Half of the blocks are left for the number to be found free, and the higher of
-        two heads counts: one that is low would make any block new.
+        two heads counts: one that is low would make any block new. But one that is far ahead of what counts would make
+        any block old.
         """
         head = high(self._most(lambda: self._of_block("number", _MAX_COUNT)))
+        if self.seen:
+            head = min(head, self.seen + REPLACED // 4)
         return block >= head - REPLACED // 2
 
     def _most(self, act: Callable[[], T], mark: Callable[[T], Any] | None = lambda answer: answer) -> list[T]:

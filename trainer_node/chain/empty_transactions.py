@@ -79,7 +79,7 @@ class EmptyTransactions:
         their fee is too low by now, all that is sent later waits behind them.
         """
         with contextlib.suppress(RpcUnavailable, RpcCorrupt, DiskFailed):
-            since = seen - REPLACED
+            self._reader.seen, since = seen, seen - REPLACED
             if self._outbox.last_block() < since:
                 return []
             counts = self._reader.nonces("latest")
