@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import repops
@@ -134,6 +135,12 @@ class Sent:
     calls: list[Call] = field(default_factory=list)
     outcomes: dict[int, tuple[str, int | None]] = field(default_factory=dict)
     """By number of those for which nothing waits: how they ended, in which block."""
+    used: set[int] = field(default_factory=set)
+    """Those that are mined, though no receipt is shown."""
+
+    @property
+    def means(self) -> Any:
+        return SimpleNamespace(waiting=lambda: [number for number in self.open() if number not in self.used])
 
     def simulate(self, call: Call) -> None:
         """Accept the call."""

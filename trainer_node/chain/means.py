@@ -54,6 +54,10 @@ class Means:
         counts = self._reader.nonces("latest")
         return counts[-2 if len(counts) > 2 else -1]  # NOTE: of three, one alone is not believed
 
+    def waiting(self) -> list[int]:
+        """Return the ids of open transactions whose numbers are not used yet."""
+        return [row.id for row in self._waiting()]
+
     def _waiting(self) -> list[Transaction]:
         """Return the open transactions that are not mined. SAFETY: they are asked for before the balance, or the ether
         of one that is mined in between would be free."""

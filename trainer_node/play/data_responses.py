@@ -9,6 +9,7 @@ which nothing waits.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -22,7 +23,7 @@ from referee_py.params import ANSWER_GAS, BYTE_GAS
 from ..chain import Call, Contracts, Group, JobView, Snapshot, TransactionManager
 from ..chain.codec.availability import close_call, provide_call
 from ..daemon.due import Due
-from ..errors import Reverted
+from ..errors import ChainError, Reverted
 from ..run.replay import Replay
 from ..stake.flood import ENTRY_BYTES, MAX_BATCH_BYTES, MAX_BATCH_GAS
 from .answers import Answers, Key
@@ -147,13 +148,20 @@ class DataResponder:
 
         SAFETY: one transaction at a time, so that a move of a match, which is mined after it, is a block late at most.
         """
-        self._earlier &= set(self._transactions.open(self._to))
+        open_ones = set(self._transactions.open(self._to))
+        if open_ones:
+            # SAFETY: a receipt may come hours after its block. Once its number is used, what is still open in the
+            # newest blocks is sent again; what was answered is refused.
+            with contextlib.suppress(ChainError):
+                open_ones &= set(self._transactions.means.waiting())
+        self._earlier &= open_ones
         if self._earlier:
             return None
         if job_id not in self._sent:
             return 0
-        status, block = self._transactions.outcome(self._sent[job_id])
-        return None if status == "open" else block or 0
+        if self._sent[job_id] in open_ones:
+            return None
+        return self._transactions.outcome(self._sent[job_id])[1] or 0
 
     def _batch(
         self, job: JobView, order: Sequence[Key], ready: Mapping[Key, Response], replay: Replay

@@ -315,3 +315,20 @@ def test_a_batch_is_tried_as_one(claimant: Claimant) -> None:
     claimant.chain.simulate = asked.append  # type: ignore[assignment, method-assign]
     assert len(claimant.attend(*(record(claimant.group.root, node) for node in range(3)))) == 3
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_answers_wait_for_no_receipt(claimant: Claimant, restarts: bool) -> None:
+    """The attack: a second request, while an endpoint shows receipts a verdict period after their blocks."""
+    root = claimant.group.root
+    places = claimant.attend(record(root, 0))
+    if restarts:
+        claimant.restart()
+    claimant.chain.ask(record(root, 0), record(root, 1))
+    claimant.round()
+    claimant.rest()
+    assert claimant.round() == [], "it is on its way"
+    claimant.chain.used |= set(claimant.chain.open())
+    claimant.chain.number += 1
+    claimant.chain.answered(places)
+    assert [place.node for place in claimant.round()] == [1]
