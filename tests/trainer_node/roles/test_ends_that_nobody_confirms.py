@@ -69,14 +69,15 @@ class Process:
         self.node.duties.staked, self.node.duties.knows = lambda *_: None, lambda _: True
         self.node.job_over = lambda one: over(one.id)
         self.node.notices = SimpleNamespace(see=lambda _: None)
-        self.runner: Any = SimpleNamespace(
+        runner: Any = SimpleNamespace(
             works_at=lambda _: False,
             is_another=lambda _: False,
             forget=lambda _: None,
             found=lambda _: [],
             known=lambda _: None,
         )
-        role, self.clock = Participant(self.node, self.runner, lambda *_: ([], None)), Hand()
+        self.runner = runner
+        role, self.clock = Participant(self.node, runner, lambda *_: ([], None)), Hand()
         role._losses = Changes("job.stake_not_confirmed", self.clock)
         self.queue = JobQueue(database)
         self._scheduler = Scheduler(self.queue, Problems(Metrics()), clock=self.clock)
