@@ -127,7 +127,8 @@ class Root:
     def miss(self, interval: int) -> bool:
         """Continue without an interval that is overdue, if there is time for another; return whether there is."""
         asked = self.overdue[interval]
-        if self.until[asked] <= self.asked[asked].chain:
+        since = self.asked.get(asked)
+        if since is not None and self.until.get(asked, math.inf) <= since.chain:
             return False
         self.begun.remove(interval)
         self.unserved.pop(interval, None)
