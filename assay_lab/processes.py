@@ -1,8 +1,9 @@
 """Processes that we start, and the signals that end us together with them.
 
-    with ended_by_signals():          SIGTERM, SIGINT and SIGHUP leave the block, as an exception
-        with undisturbed(): ...       they wait until this block is over
-        heed()                        raises what has come and was lost
+    with ended_by_signals():             SIGTERM, SIGINT and SIGHUP leave the block, as an exception
+        with undisturbed(): ...          they wait until this block is over
+        with until_interrupted(): ...    SIGINT ends this block, and nothing else
+        heed()                           raises what has come and was lost
 
 A signal that is ignored, as by nohup, stays ignored.
 """
@@ -72,6 +73,15 @@ def undisturbed() -> Iterator[None]:
         _Signalled.held -= 1
     if not _Signalled.held:
         heed()
+
+
+@contextlib.contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Let SIGINT leave the block, as what the user was asked for: nothing raises it again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _Signalled.came = None
 
 
 def end(processes: Iterable[subprocess.Popen[bytes]]) -> None:

@@ -94,9 +94,12 @@ class Network:
 
     def _end(self) -> None:
         """End all processes; what they have written may go when the next network begins."""
-        end(self._processes.values())
-        closed(self.folder, BY)
-        self._lock.close()
+        # SAFETY: a signal that has come is raised once more where signals have waited (`undisturbed`). Before the files
+        # are noted, that would leave all of them to be moved aside.
+        with undisturbed():
+            end(self._processes.values())
+            closed(self.folder, BY)
+            self._lock.close()
 
     # ------------------------------------------------------------------ the chain
 

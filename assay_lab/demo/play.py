@@ -30,7 +30,7 @@ from trainer_node.storage.store import Store
 
 from ..faults import Lie
 from ..names import NETWORK, LocalChain, Scenario
-from ..processes import heed, output_of
+from ..processes import heed, output_of, until_interrupted
 from .checks import Dispute, check_outcome, disputes, table, verdicts, wealth
 from .declined import TooFew, declined, needed
 from .narrator import Narrator, samples, unfinished
@@ -349,7 +349,7 @@ def _told(network: Network, pages: str | None, say: Callable[[str], None]) -> It
 def _linger(network: Network) -> None:
     """Keep the network up for those who look at it, until Ctrl-C or the end of the explorer."""
     out.print("[bold]the pages stay until Ctrl-C[/bold]")
-    with contextlib.suppress(KeyboardInterrupt):
+    with until_interrupted():
         while not network.dead():
             heed()
             time.sleep(POLL_S)

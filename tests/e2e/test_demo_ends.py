@@ -189,9 +189,12 @@ def test_a_folder_of_keys_by_the_same_name_is_left_alone(tmp_path: Path, bundle:
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_what_an_interrupted_demonstration_leaves_is_used_again(tmp_path: Path, bundle: Bundle) -> None:
-    for _ in range(2):
+def test_what_an_interrupted_demonstration_leaves_is_removed_by_the_next(
+    tmp_path: Path, bundle: Bundle
+) -> None:
+    for number, moment in ((signal.SIGINT, a_party), (signal.SIGHUP, anvil), (signal.SIGTERM, anvil)):
         with demonstration(tmp_path / "demo", bundle, "--fault", "poison-data") as played:
-            played.until(anvil)
-            played.tell(signal.SIGTERM)
-            assert (tmp_path / "demo" / "network" / MARK).exists()
+            played.until(moment)
+            played.tell(number)
+        assert (tmp_path / "demo" / "network" / MARK).exists()
+    assert not list((tmp_path / "demo").glob("network.left-*")), "nothing had to be moved aside"

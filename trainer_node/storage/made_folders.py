@@ -110,7 +110,7 @@ def set_aside(folder: Path) -> Path:
     """Rename a folder of anybody, in the same place; return the new name. Nothing of it is lost."""
     aside = _aside(folder)
     folder.rename(aside)
-    _log.warning("folder.moved_aside", folder=str(folder), to=str(aside), names=[])
+    _tell(folder, aside, [])
     return aside
 
 
@@ -167,7 +167,13 @@ def _move_aside(folder: Path, left: list[Path]) -> None:
     aside.mkdir()
     for path in left:
         path.rename(aside / path.name)
-    _log.warning("folder.moved_aside", folder=str(folder), to=str(aside), names=[path.name for path in left])
+    _tell(folder, aside, [path.name for path in left])
+
+
+def _tell(folder: Path, aside: Path, names: list[str]) -> None:
+    """Say where something is now, and that nothing of ours looks for it there."""
+    advice = f"nothing reads {aside} any more, nor removes it: look whether it holds something of yours, and delete it"
+    _log.warning("folder.moved_aside", folder=str(folder), to=str(aside), names=names, advice=advice)
 
 
 def _below(path: Path, *, folders: bool = False) -> Iterator[Path]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 from pathlib import Path
+from typing import cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from assay_lab.demo.network import Network
+from assay_lab.demo.play import _linger
+from assay_lab.processes import ended_by_signals, undisturbed
 from referee_py.errors import InvalidInput
 from trainer_node.errors import AlreadyRunning
 from trainer_node.storage import made_folders
@@ -235,3 +241,38 @@ def test_a_network_is_not_emptied_while_another_one_runs_in_its_folder(tmp_path:
     with Network(folder, ["trainer"]) as second:
         assert second.password.read_text() != password
         assert not (folder / "trainer").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_a_network_has_made_until_a_signal_ended_it_is_removed_and_nothing_else(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """A demonstration that is interrupted each time kept a copy of its folder each time."""
+    folder = tmp_path / "network"
+    with contextlib.suppress(KeyboardInterrupt, SystemExit), ended_by_signals(), Network(folder, ["trainer"]):
+        (folder / "trainer").mkdir()
+        (folder / "trainer" / "node.sqlite3").write_text("of a trainer")
+        os.kill(os.getpid(), number)
+    assert (folder / "trainer" / "node.sqlite3").exists()
+    (folder / "client").mkdir(exist_ok=True)
+    (folder / "client" / "key.json").write_text("somebody's")
+    with capture_logs() as told, Network(folder, ["trainer"]):
+        assert not (folder / "trainer").exists()
+    aside = tmp_path / "network.left-1"
+    assert {name for name, data in contents(aside).items() if data is not None} == {"client/key.json"}
+    (said,) = [line for line in told if line["event"] == "folder.moved_aside"]
+    assert said["to"] == str(aside)
+    assert f"nothing reads {aside} any more" in said["advice"]
+    assert "delete it" in said["advice"]
+
+
+def test_pages_that_stay_until_ctrl_c_end_by_it_and_the_demonstration_does_not() -> None:
+    class Interrupted:
+        def dead(self) -> list[str]:
+            os.kill(os.getpid(), signal.SIGINT)
+            return []
+
+    with ended_by_signals():
+        _linger(cast(Network, Interrupted()))
+        with undisturbed():
+            """Here a signal that has come would be raised."""
