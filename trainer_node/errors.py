@@ -18,6 +18,7 @@ AssayError
 ├── Malformed                right bytes that no run of the program can lead to: the claim that names them is wrong
 └── ChainError
     ├── RpcUnavailable       the endpoint does not answer (also Unavailable): try again later
+    │   ├── NobodyListens    nothing listens at its address: a chain that was not started, or a wrong address
     │   ├── RpcBusy          it has had enough requests for now; says when to come again
     │   ├── RpcRefused       it does not answer this request; a smaller one may work
     │   ├── NotAsked         nobody was asked, since there is no time for it now
@@ -131,6 +132,10 @@ class RpcUnavailable(ChainError, Unavailable):
     @property
     def advice(self) -> str:
         return _unless_told(self, "name an endpoint that serves in rpc_url, or try again later")
+
+
+class NobodyListens(RpcUnavailable):
+    """Nothing listens at the RPC endpoint's address. The message says how to start a chain there, or what else to do."""
 
 
 class RpcBusy(RpcUnavailable):

@@ -10,7 +10,16 @@ from typing import Any
 import structlog
 from web3.types import RPCEndpoint, RPCResponse
 
-from ..errors import ChainError, RpcBusy, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable, WrongChain
+from ..errors import (
+    ChainError,
+    NobodyListens,
+    RpcBusy,
+    RpcCorrupt,
+    RpcRefused,
+    RpcTooLong,
+    RpcUnavailable,
+    WrongChain,
+)
 from ..observe.metrics import Metrics
 from .block import quantity
 from .refusals import (
@@ -242,14 +251,19 @@ class Endpoint:
     def _again(self, failure: ChainError) -> None:
         """Note a request that is sent again."""
         self._metrics.add("rpc_failures", self.name)
+        if isinstance(failure, NobodyListens):
+            # NOTE: what to do is told with the error, if it stays.
+            told = str(failure).partition("; ")[0]
+            self._tell(f"{told}; it is asked again", "rpc.nobody_listens")
+            return
         rate = f" (at most {self._pace.rate:.3g} requests a second for now)" if self._pace.rate else ""
         self._tell(f"requests are sent again: {failure}{rate}")
 
-    def _tell(self, words: str) -> None:
+    def _tell(self, words: str, event: str = "rpc.endpoint_limits") -> None:
         """Say what the endpoint does not do, in the log once a minute, and to /readyz as long as it lasts."""
         now = self._clock()
         if now - self._told_at > TOLD_S or self._said is None:
-            _log.warning("rpc.endpoint_limits", endpoint=self.name, reason=words)
+            _log.warning(event, endpoint=self.name, reason=words)
             self._told_at = now
         self._said, self._said_at = words, now
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import ipaddress
 import json
 import re
 import secrets
@@ -15,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import httpx
@@ -30,7 +31,7 @@ from web3.exceptions import (
 from web3.providers.base import JSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
-from ..errors import ChainError, Reverted, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable
+from ..errors import ChainError, NobodyListens, Reverted, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable
 from .refusals import MAX_WORDS, TOO_MANY_REQUESTS, Meaning, as_geth, busy, meaning_of
 
 DEFAULT_TIMEOUT_S = 10.0
@@ -71,6 +72,11 @@ def show_endpoint(url: str) -> str:
     """Return an endpoint for logs and health pages. SAFETY: paths, queries and passwords may hold API keys."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def development_chain(port: int) -> str:
+    """Return the command that starts a chain of this machine, on which the contracts run."""
+    return f"anvil --block-time 1 --hardfork osaka --silent --port {port}"
 
 
 class BoundedProvider(JSONBaseProvider):
@@ -125,6 +131,8 @@ class BoundedProvider(JSONBaseProvider):
                 status, told = response.status_code, response.headers
         # NOTE: a RuntimeError comes of a client that is closed meanwhile (`reset`).
         except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:
+            if _is_refused(error):
+                _nobody_listens(self.endpoint_uri, error)
             raise RpcUnavailable(f"{method}: {type(error).__name__} {error}".strip()) from error
         if status == 200:
             found = _parse(method, bytes(answer), number)
@@ -143,6 +151,35 @@ class BoundedProvider(JSONBaseProvider):
                 return
             self.client = self._new_client()
         client.close()
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    """Return whether the system has refused a connection. NOTE: two libraries wrap its error."""
+    while error is not None and not isinstance(error, ConnectionRefusedError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _nobody_listens(url: str, error: Exception) -> NoReturn:
+    """Raise NobodyListens for an endpoint."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    address = f"{parts.hostname}:{port}"
+    if not _is_local(parts.hostname or ""):
+        raise NobodyListens(
+            f"nothing listens at {address}; start the node of the chain there, or name another endpoint in rpc_url"
+        ) from error
+    raise NobodyListens(
+        f"nothing listens at {address}; start the chain (one of this machine: `{development_chain(port)}`), or name "
+        "another endpoint in rpc_url"
+    ) from error
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _failed(method: str, status: int, headers: httpx.Headers, answer: bytes, number: int) -> RPCResponse:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from referee_py.errors import AssayError, InvalidInput
 
 from ..chain.fees import ETHER
+from ..chain.rpc import development_chain
 from ..daemon.keys import WORK_FACTOR, create_key
 from ..settings.settings import LOCAL_CHAINS
 
@@ -103,11 +104,7 @@ def _network(rpc_url: str, addresses: dict[str, str], *, answers: bool) -> list[
     """Return the commands of a whole network on this machine: the first part of the operating guide."""
     url = shlex.quote(rpc_url)
     port = free_port()
-    chain = (
-        []
-        if answers
-        else [f"anvil --block-time 1 --hardfork osaka --silent --port {_port_of(rpc_url)} &", "sleep 2"]
-    )
+    chain = [] if answers else [f"{development_chain(_port_of(rpc_url))} &", "sleep 2"]
     fund = [
         f"cast rpc --rpc-url {url} anvil_setBalance {address} {hex(START_WEI)}"
         for address in addresses.values()

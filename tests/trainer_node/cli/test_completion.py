@@ -109,4 +109,4 @@ def test_the_explorer_alone_is_a_command(assay: Assay, monkeypatch: pytest.Monke
     code, _, errors = assay("explorer")
     assert code == 2
     assert "Missing command" not in errors
-    assert "name an endpoint that serves in rpc_url" in errors
+    assert "name another endpoint in rpc_url" in errors
