@@ -135,7 +135,7 @@ class RpcUnavailable(ChainError, Unavailable):
 
 
 class NobodyListens(RpcUnavailable):
-    """Nothing listens at the RPC endpoint's address. The message says how to start a chain there, or what else to do."""
+    """Nothing listens at the RPC endpoint's address. The message says what to do."""
 
 
 class RpcBusy(RpcUnavailable):

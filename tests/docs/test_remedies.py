@@ -172,6 +172,7 @@ def test_remedies_work_as_they_stand(
     run("assay verifier register")
     assert address[0] in run("assay verifier list")
     assert "leave" in run("assay verifier withdraw", code=2), "it has not left yet"
+    run("assay quickstart FOLDER")
     for command in ("clocks show", "config show", "doctor", "job list"):
         run(f"assay {command}")
     of_a_job(run, tried, tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -77,13 +78,14 @@ class Endpoint:
         timeout_s: float,
         max_bytes: int,
         alone: bool = False,
+        lost: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """``clock``: seconds by which the endpoint's health is judged; ``sleep`` lets some of them pass; ``alone``:
-        there is no other to ask."""
+        there is no other to ask; ``lost``: the folder in which no settings were found, if it is their default."""
         self.url, self.name = url, name
-        self._provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
+        self._provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes, lost=lost)
         self._timeout_s = timeout_s
         self._chain_id = chain_id
         self._chain_is_right = False

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
+from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
@@ -291,12 +292,14 @@ def connect(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     max_bytes: int = DEFAULT_MAX_BYTES,
     metrics: Metrics | None = None,
+    lost: Path | None = None,
     clock: Callable[[], float] = time.monotonic,
     wait: Callable[..., Any] = wait,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Web3:
-    """Return a connection to the chain with that id, over one or several endpoints. ``clock`` counts seconds, for what
-    is known of their health; ``wait`` waits for futures by it, and ``sleep`` lets some of them pass.
+    """Return a connection to the chain with that id, over one or several endpoints. ``lost``: the folder in which no
+    settings were found, if they are a default. ``clock`` counts seconds, for what is known of their health; ``wait``
+    waits for futures by it, and ``sleep`` lets some of them pass.
 
     One that names another chain is left alone, and /readyz says so. Raises WrongChain if all do; RpcUnavailable or
     RpcCorrupt if no other one answers.
@@ -316,6 +319,7 @@ def connect(
             timeout_s=timeout_s,
             max_bytes=max_bytes,
             alone=len(listed) == 1,
+            lost=lost,
             clock=clock,
             sleep=sleep,
         )

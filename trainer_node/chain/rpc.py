@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -85,14 +86,21 @@ class BoundedProvider(JSONBaseProvider):
     global_ccip_read_enabled = False  # SAFETY: no contract may send us to URLs of its choice
 
     def __init__(
-        self, url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, max_bytes: int = DEFAULT_MAX_BYTES
+        self,
+        url: str,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        lost: Path | None = None,
     ) -> None:
+        """``lost``: the folder in which no settings were found, if the endpoint is their default."""
         super().__init__()
         # SAFETY: processes that share a connection by a fork take no answer that is to the other's request.
         self.request_counter = iter(lambda: secrets.randbits(48), -1)  # type: ignore[assignment]
         self.endpoint_uri = url
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
+        self._lost = lost
         self._lock = threading.Lock()
         self.client = self._new_client()
         """The connections that requests take now."""
@@ -132,7 +140,7 @@ class BoundedProvider(JSONBaseProvider):
         # NOTE: a RuntimeError comes of a client that is closed meanwhile (`reset`).
         except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:
             if _is_refused(error):
-                _nobody_listens(self.endpoint_uri, error)
+                _nobody_listens(self.endpoint_uri, self._lost, error)
             raise RpcUnavailable(f"{method}: {type(error).__name__} {error}".strip()) from error
         if status == 200:
             found = _parse(method, bytes(answer), number)
@@ -160,18 +168,24 @@ def _is_refused(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _nobody_listens(url: str, error: Exception) -> NoReturn:
-    """Raise NobodyListens for an endpoint."""
+def _nobody_listens(url: str, lost: Path | None, error: Exception) -> NoReturn:
+    """Raise NobodyListens for an endpoint; ``lost`` is that of `BoundedProvider`."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     address = f"{parts.hostname}:{port}"
+    start = f"(one of this machine: `{development_chain(port)}`)"
+    if lost is not None:
+        raise NobodyListens(
+            f"nothing listens at {address}, and no assay.toml was found in {lost}; change to the folder that "
+            f"`assay quickstart FOLDER` made, name its file with --config FILE, start the chain {start}, or name its "
+            "endpoint in rpc_url"
+        ) from error
     if not _is_local(parts.hostname or ""):
         raise NobodyListens(
             f"nothing listens at {address}; start the node of the chain there, or name another endpoint in rpc_url"
         ) from error
     raise NobodyListens(
-        f"nothing listens at {address}; start the chain (one of this machine: `{development_chain(port)}`), or name "
-        "another endpoint in rpc_url"
+        f"nothing listens at {address}; start the chain {start}, or name another endpoint in rpc_url"
     ) from error
 
 

@@ -45,8 +45,9 @@ def new(
 @with_settings(ACCOUNT)
 def show(settings: Settings, as_json: JsonOption = False) -> None:
     """Show the address of the key. Needs no password."""
-    from ..daemon.keys import read_address
+    from ..daemon.keys import read_address, require_key
 
+    require_key(settings)
     address = settings.signer_address or read_address(settings.keystore_path)
     if as_json:
         show_json({"address": address})

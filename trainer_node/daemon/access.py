@@ -48,6 +48,7 @@ def open_web3(settings: Settings, metrics: Metrics | None = None) -> Web3:
         timeout_s=limits.rpc_timeout_s,
         max_bytes=limits.rpc_bytes,
         metrics=metrics,
+        lost=None if "rpc_url" in settings.model_fields_set else settings.lost,
     )
     endpoints = endpoints_of(web3)
     for endpoint in endpoints.every:
@@ -70,7 +71,13 @@ def open_client(
     # NOTE: the wrong chain is said before a file that is missing: the file's name follows from the chain's id.
     web3 = open_web3(settings, metrics)
     if settings.releases is None or release is None:
-        return _client(settings, web3, Deployment.load(settings.deployment_file), database)
+        file, lost = settings.deployment_file, settings.lost
+        if settings.deployment is None and lost is not None and not file.exists():
+            raise ConfigError(
+                f"{file} is missing, and no assay.toml was found in {lost}; change to the folder that "
+                "`assay quickstart FOLDER` made, name its file with --config FILE, or set deployment"
+            )
+        return _client(settings, web3, Deployment.load(file), database)
     return _client_of_release(settings, web3, Releases(web3, settings.releases), release, database)
 
 

@@ -121,14 +121,26 @@ def _name(settings: Settings, address: str) -> str:
     return f"key/{settings.chain_id}{local}/{address.lower()}"
 
 
+def require_key(settings: Settings) -> None:
+    """Raise KeystoreError if the settings name no remote signer, and there is no file at their keystore's place."""
+    path, lost = settings.keystore_path, settings.lost
+    if settings.signer_url is not None or path.exists():
+        return
+    if settings.keystore is None and lost is not None:
+        raise KeystoreError(
+            f"there is no key at {path}, and no assay.toml was found in {lost}; change to the folder that "
+            "`assay quickstart FOLDER` made, name its file with --config FILE, or make a key with `assay key new`"
+        )
+    raise KeystoreError(f"there is no key at {path}; make one with `assay key new` or set keystore")
+
+
 def load_account(settings: Settings) -> LocalAccount:
     """Return the account of the settings' keystore. Raises KeystoreError, which says what to set.
 
     SAFETY: a key, or its password, that other users of the machine can read is not used: they may have it by now.
     """
     path = settings.keystore_path
-    if not path.exists():
-        raise KeystoreError(f"there is no key at {path}; make one with `assay key new` or set keystore")
+    require_key(settings)
     for file in filter(None, (path, settings.password_file)):
         refuse_shared(file)
     password = settings.read_password()

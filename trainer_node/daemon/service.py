@@ -47,7 +47,7 @@ from .access import open_client, transaction_manager
 from .account_gauges import Gauges
 from .chain_check import require_defensible
 from .helping import GasBudget, max_gas_loss
-from .keys import hold_account
+from .keys import hold_account, require_key
 from .notices import Notices
 from .remembered import Remembered
 from .remote_signer import RemoteAccount
@@ -163,6 +163,8 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
     Raises AlreadyRunning, ConfigError, KeystoreError, SchemaMismatch, UnfitChain, WrongChain.
     """
     configure_logging(settings.log_format, settings.log_level)
+    if key:  # before anything is written into a folder that may be the wrong one
+        require_key(settings)
     with contextlib.ExitStack() as stack:
         stack.enter_context(exclusive(settings.data_dir / "lock", f"data directory {settings.data_dir}"))
         metrics = Metrics()

@@ -1,4 +1,4 @@
-"""The configuration file: which one it is, and what is in it."""
+"""The configuration file: which one it is, what is in it, and settings that know whether there was one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,30 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from pydantic import PrivateAttr
+from pydantic_settings import BaseSettings
+
 from ..errors import ConfigError
 
 DEFAULT_FILE = Path("assay.toml")
 FILE_VARIABLE = "ASSAY_CONFIG"
 MAX_FILE_BYTES = 256 << 10
+
+
+class ReadSettings(BaseSettings):
+    """Settings that know whether there was a configuration file."""
+
+    _without_file: bool = PrivateAttr(default=False)
+
+    def read_from(self, path: Path | None) -> None:
+        """Note from which file they come; None for no file."""
+        self._without_file = path is None
+
+    @property
+    def lost(self) -> Path | None:
+        """The folder in which no file was found, if none was named; None if there was one, or they are not from a
+        command. What a default of theirs does not find may be in another folder."""
+        return Path.cwd() if self._without_file else None
 
 
 def config_file(config: Path | None = None) -> tuple[Path | None, dict[str, Any]]:

@@ -43,7 +43,7 @@ from ..chain.view import FINALITY_S, ChainRule, Finality, ViewRule
 from ..errors import ConfigError
 from ..network.uri import check_uri
 from ..suggest import did_you_mean
-from .config_file import FILE_VARIABLE, config_file
+from .config_file import FILE_VARIABLE, ReadSettings, config_file
 from .extent import Mode
 from .retired import RETIRED
 from .sections import DAY_S, Address, Fees, Keep, Limits, Notify, Policy
@@ -93,7 +93,7 @@ def _uri(value: str) -> str:
         raise ValueError(str(error)) from error
 
 
-class Settings(BaseSettings):
+class Settings(ReadSettings):
     """All settings of a node. Read them with :func:`load_settings`."""
 
     model_config = SettingsConfigDict(
@@ -355,7 +355,7 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
             return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=values)
 
     try:
-        return FromFile(**{name: value for name, value in flags.items() if value is not None})
+        settings = FromFile(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
         found = error.errors()
         told = [_explain(item, path if values else None) for item in found[:MAX_TOLD]]
@@ -364,6 +364,8 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
         raise ConfigError("; ".join(told)) from None
     except ValueError as error:
         raise ConfigError(f"a setting is not what it should be: {error}") from error
+    settings.read_from(path)
+    return settings
 
 
 def setting_names() -> list[str]:
