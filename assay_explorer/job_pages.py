@@ -7,9 +7,11 @@ from typing import Any
 
 from referee_py.errors import AssayError
 from referee_py.program import SlotSource
+from trainer_node.audit.job import roots_of
 from trainer_node.chain import JobPhase, JobView
 from trainer_node.client.parties import Parties
 from trainer_node.client.result import fetch_result, file_name, save_result
+from trainer_node.ids import short
 
 from . import curve, drawing, text
 from .chain import Look
@@ -24,6 +26,8 @@ from .rendering import NotThere
 from .shown_commands import shell
 
 PER_PAGE = 20
+MAX_ROOTS = 4
+"""Claimed roots of a job for which its page has a command."""
 
 
 class JobPages(Disputed):
@@ -129,8 +133,12 @@ class JobPages(Disputed):
             found.append(("progress of its trainers", self._command("job", "watch", job.id)))
         if disputed:
             found.append(("its disputes, move by move", self._command("dispute", "show", job.id)))
-        if job.claims:
-            found.append(("a check of some of the run", self._command("audit", "--job", job.id)))
+        roots = roots_of(job)
+        for root in roots[:MAX_ROOTS]:
+            # NOTE: named even if it is the only one, since another may be claimed while somebody reads the page.
+            which = "the run" if len(roots) == 1 else f"the run with root {short(root)}, one of {len(roots)}"
+            audit = self._command("audit", "--job", job.id, "--root", root.hex())
+            found.append((f"a check of some of {which}", audit))
         if job.phase is JobPhase.ACCEPTED:
             found.append(("the trained state", self._command("job", "result", job.id)))
         if over:

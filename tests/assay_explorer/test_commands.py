@@ -8,19 +8,24 @@ import shlex
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from eth_account import Account
 
 from assay_explorer.published import RunPages
 from assay_explorer.shown_commands import ENDPOINT, chain_flags
-from tests.conftest import Assay
+from assay_lab.faults import Fault
+from tests.conftest import Anvil, Assay
+from tests.e2e.arena import Arena
 from tests.support.command_line import parsed
 from tests.trainer_node.audit.runs import opened, publish, signed
 from tests.trainer_node.cli.growing import growing
 from trainer_node.chain.codec.claims import with_events
 from trainer_node.client.job_certificate import certificate_of
 from trainer_node.errors import RpcCorrupt
+from trainer_node.ids import short
+from trainer_node.local.bundle import Bundle
 from trainer_node.settings.settings import load_settings
 
 from .conftest import Played
@@ -86,6 +91,36 @@ def test_commands_about_a_job_are_executed(
     assert done == {
         *("job show", "dispute show", "audit --job", "job result", "explorer check", "job certificate"),
     }
+
+
+def test_commands_about_a_job_with_two_claimed_roots_are_executed(
+    assay: Assay, anvil: Anvil, small_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each root has its own check: an audit cannot choose between them."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    trainers: Any = {"trainers": [Fault.NONE, Fault.WRONG_OP_OUTPUT], "challenger": None}
+    with Arena(anvil, tmp_path / "arena", small_bundle, **trainers) as arena:
+        while len((job := arena.client.snapshot().job(arena.job_id)).groups) < 2:
+            arena.turn()
+        assert not job.phase.ended
+        played = Played(arena, cast(Any, None), small_bundle, tmp_path)
+        pages = played.pages()
+        (tmp_path / "deployment.json").write_text(pages.deployment())
+        page, audits = pages.job(arena.job_id), dict[str, int]()
+        for command in commands(page):
+            words = expect_whole(command)
+            parsed(words)
+            if words[0] == "audit":
+                root = words[words.index("--root") + 1]
+                audits[root], output, errors = assay(*words, "--out", root)
+                assert root in output, errors
+            elif executed(command):
+                code, output, errors = assay(*words)
+                assert code == 0, (command, output, errors)
+    honest, wrong = sorted(audits, key=audits.__getitem__)
+    assert {honest, wrong} == {group.root.hex() for group in job.groups}
+    assert (audits[honest], audits[wrong]) == (0, 1), "one of them is a lie"
+    assert all(f"run with root {short(root)}, one of 2:" in page for root in audits)
 
 
 def test_the_certificate_of_a_job_is_that_of_its_page(assay: Assay, tried: Played, tmp_path: Path) -> None:

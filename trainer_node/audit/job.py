@@ -26,13 +26,19 @@ class JobRun(PublishedRun):
         self._open(claim, Served(Fetcher(cache), servers))
 
 
+def roots_of(job: JobView) -> list[bytes]:
+    """Return the roots whose runs an audit of a job may be about: the one that it has accepted, or all claimed ones, in
+    the order of their claims. If it is one, it need not be named."""
+    claimed = [group.root for group in job.groups if group.refutes is None]
+    return [job.accepted_root] if job.phase.ended and job.accepted_root in claimed else claimed
+
+
 def claim_of_job(job: JobView, root: bytes | None) -> tuple[Claim, list[str]]:
     """Return what a root of a job claims, and where its artifacts are served. ``root`` may be None if the job has
     accepted one, or if only one is claimed. Raises InvalidInput."""
     claimed = [group for group in job.groups if group.refutes is None]
-    if root is None and job.phase.ended and any(group.root == job.accepted_root for group in claimed):
-        root = job.accepted_root
-    found = [group for group in claimed if root in (None, group.root)]
+    wanted = roots_of(job) if root is None else [root]
+    found = [group for group in claimed if group.root in wanted]
     if len(found) != 1:
         roots = ", ".join(group.root.hex() for group in claimed[:_SHOWN]) or "none yet"
         raise InvalidInput(f"job {job.id}: choose one of its roots with --root: {roots}")
