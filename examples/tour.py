@@ -4,10 +4,16 @@
 # You train a small network, have the run audited, meet a liar who changes one number by one unit in the last place,
 # and see step, operator and element of the lie. At the end two trainers and the liar meet on a chain of your own.
 #
-# Run the cells in their order. They need a clone in which `make setup` has run, and the Python of its `.venv`;
-# nothing is downloaded, and nothing leaves this machine. The last cell takes a minute or two, the others seconds.
+# It needs a clone in which `make setup` has run, and the Python of its `.venv`. In the folder of the clone:
+#
+# - as a notebook: `.venv/bin/pip install jupyterlab`, then `.venv/bin/jupyter lab examples/tour.ipynb`;
+# - as a script, which prints the same and takes some two minutes: `.venv/bin/python examples/tour.py`.
+#
+# Run the cells in their order. They download nothing, and nothing leaves this machine. The last cell takes a minute or
+# two, the others seconds.
 
 # %%
+import os
 import shlex
 import subprocess
 import sys
@@ -31,8 +37,12 @@ def assay(command: str) -> None:
     """Run an `assay` command in the folder of this tour, and show what it writes, and an exit code that is not 0."""
     print(f"$ assay {command}")
     words = [sys.executable, "-m", "trainer_node.cli", *shlex.split(command)]
+    # A kernel asks for colours, and would get a line for each turn of a spinner.
+    plain = {
+        name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "CLICOLOR_FORCE")
+    }
     with subprocess.Popen(
-        words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        words, cwd=folder, env=plain, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:

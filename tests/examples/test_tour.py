@@ -20,11 +20,15 @@ CHAIN = "chain"
 
 
 def played(folder: Path, *without: str) -> str:
-    """Execute the notebook in an empty folder; return what its cells wrote."""
+    """Execute the notebook in an empty folder; return what its cells wrote. A kernel of Jupyter asks for colours."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.examples.cells", str(NOTEBOOK), *without],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            **{"PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"},
+            **{"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"},
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -36,6 +40,7 @@ def played(folder: Path, *without: str) -> str:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
     assert process.returncode == 0, told
+    assert "\x1b" not in told, "a kernel's output is no terminal, and has a line for each turn of a spinner"
     assert list(folder.glob("assay-tour-*")) == [], "the tour leaves nothing behind"
     return told
 
@@ -73,6 +78,17 @@ def test_all_cells_with_a_dispute_on_a_chain(tmp_path: Path) -> None:
     assert re.search(r"trainer \d \(liar\) loses", told)
     assert "✗" not in told
     assert told.count("✓") >= 7
+
+
+def test_each_page_about_the_notebook_says_how_to_open_it_and_names_the_script() -> None:
+    """Nothing that `make setup` installs opens a notebook."""
+    about = [path for path in ROOT.glob("docs/**/*.md") if "examples/tour.ipynb" in path.read_text()]
+    assert {path.name for path in about} >= {"index.md", "ten-minutes.md", "train.md"}
+    first, *_ = cells(SCRIPT.read_text())
+    for told in (*(path.read_text() for path in about), "".join(first["source"])):
+        assert "`.venv/bin/pip install jupyterlab`" in told
+        assert "`.venv/bin/jupyter lab examples/tour.ipynb`" in told
+        assert "python examples/tour.py`" in told
 
 
 def test_script_and_notebook_agree() -> None:
