@@ -40,8 +40,11 @@ def test_folders_of_a_tutorial_are_its_own() -> None:
 @pytest.mark.slow
 def test_audit_a_run(tmp_path: Path) -> None:
     told = play(DOCS / "tutorials/audit.md", tmp_path)
-    assert [int(count) for count in re.findall(r"^ *MATCH +(\d+)$", told, re.M)] == [2, 4]
-    assert re.findall(r"^ *DIFFERS +(\d+)$", told, re.M) == ["0", "0"]
+    assert [int(count) for count in re.findall(r"^ *MATCH +(\d+)$", told, re.M)] == [2, 4, 4]
+    assert re.findall(r"^ *DIFFERS +(\d+)$", told, re.M) == ["0", "0", "0"]
+    assert "4 were checked before" in told
+    assert re.search(r"^ *receipts +4 in everything/receipts$", told, re.M)
+    assert "4 of 4 intervals" in told.rpartition("$ ")[2]
 
 
 @pytest.mark.slow

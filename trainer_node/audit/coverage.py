@@ -152,7 +152,9 @@ def files_in(places: Iterable[Path]) -> list[Path]:
     found: list[Path] = []
     for place in places:
         if not place.exists():
-            raise InvalidInput(f"{place} does not exist; name receipts, or folders of receipts")
+            raise InvalidInput(
+                f"{place} does not exist; name receipts, or a folder of them, as an audit with --keystore KEY writes it"
+            )
         found += sorted(place.glob("*.json")) if place.is_dir() else [place]
     return found
 

@@ -104,7 +104,8 @@ def certificate(
     account = own.account()
     with tempfile.TemporaryDirectory(prefix="assay-certificate-") as cache:
         published = open_run(run, Path(cache), hash_of(root))
-        counted = merge(published, files_in(receipts or ()), auditors_of(auditors))
+        given = files_in(receipts or ())
+        counted = merge(published, given, auditors_of(auditors))
         for file, reason in counted.refused:
             out.print(
                 Text(f"does not count: {printable(file, 200)}: {printable(reason, 300)}"), soft_wrap=True
@@ -112,7 +113,7 @@ def certificate(
         known = None if bundle is None else Bundle.read_of(bundle, {"the run": published.claim.program_file})
         found = certify_run(published, counted, NO_NAMES if known is None else known.names)
     files = found.write(to, account)
-    if not receipts:
+    if not given:
         out.print("no receipts were given: an audit with --keystore writes them, --receipts reads them")
     out.print(Text(f"{found.summary}; written to {', '.join(map(str, files))}"), soft_wrap=True)
     if found.result is Result.WRONG:

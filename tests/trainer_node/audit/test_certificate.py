@@ -203,6 +203,16 @@ def test_without_receipts_it_says_so_and_takes_no_other_runs_place(assay: Assay,
     assert assay("run", "certificate", "run")[0] == 0
 
 
+def test_receipts_that_are_not_there_are_asked_of_an_audit(assay: Assay, tmp_path: Path) -> None:
+    covered(tmp_path, EACH["some"][0])
+    code, _, errors = assay("run", "certificate", "run", "--receipts", "everything/receipts")
+    assert (code, "as an audit with --keystore KEY writes it" in errors) == (2, True), errors
+    assert "error: everything/receipts does not exist; name receipts, or a folder of them" in errors
+    (tmp_path / "everything").mkdir()
+    code, output, _ = assay("run", "certificate", "run", "--receipts", "everything")
+    assert (code, "no receipts were given: an audit with --keystore writes them" in output) == (0, True)
+
+
 def test_too_many_receipts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainer_node.audit.certificate.MAX_EVIDENCE", 2)
     run, coverage, _ = covered(tmp_path, EACH["some"][0])

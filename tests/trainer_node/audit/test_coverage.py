@@ -191,7 +191,7 @@ def test_verify_says_what_a_receipt_proves_and_refuses(
         (("audit", "run", "--address", "local"), "--address"),
         (("audit", "run", "--device", "tpu"), "choose cpu or cuda"),
         (("audit", "coverage", "run", "--auditors", "0x12"), "is not an address"),
-        (("audit", "coverage", "run"), "does not exist"),
+        (("audit", "coverage", "run"), "as an audit with --keystore KEY writes it"),
         (("audit", "verify", "none.json"), "does not exist"),
         (("audit", "verify", "none.json", "--root", "12"), "is not a hash"),
     ],
