@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import structlog
 
@@ -19,15 +21,20 @@ from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFull, RoomKept
 from trainer_node.observe.problems import Problems
 from trainer_node.roles.acceptance import Acceptance
+from trainer_node.roles.participant import Participant
 from trainer_node.roles.whole_runs import WholeRuns
 from trainer_node.settings.extent import Mode
 from trainer_node.settings.settings import load_settings
+from trainer_node.stake.reserved_ether import Reserve
+from trainer_node.storage import disk_keeper
+from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.disk_estimate import Needs
 from trainer_node.storage.disk_keeper import Keeper
 from trainer_node.storage.store import Store
 
 from ..desk import REFEREE, honest_run, job, keeper_of, runner, serving, until
+from ..roles.member import member
 from ..slow import Hand
 
 CLAIM = honest_run().commit_run().claim()
@@ -137,3 +144,49 @@ def test_what_is_ours_takes_its_room_and_what_is_anothers_does_not(challenger: C
     store.held_by(STRANGERS).put_blob(b"ours")  # what is there takes no room
     challenger.keeper.stake(OURS, False)
     assert store.held_by(STRANGERS).put_blob(b"theirs")
+
+
+def test_a_stake_that_was_sent_and_is_not_shown_yet_keeps_its_room_and_its_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: data of another posted job came once our claim was seen, and filled the disk; the looks of the next
+    minutes, which are as old as `confirmations` says, called our job one in which nothing is at stake."""
+    store, free, head = Store(tmp_path / "node", sync=False), [1 << 40], [20]
+    keeper, _ = keeper_of(tmp_path, store, Database(None))
+    monkeypatch.setattr(disk_keeper, "free_bytes", lambda _: free[0])
+    node = member(tmp_path, keeper=keeper)
+    node.reserve = Reserve(lambda: head[0], list, lambda of: keeper.stake(of, True))
+    node.duties.staked, node.duties.knows = lambda *_: None, lambda _: True
+    works: Any = SimpleNamespace(is_another=lambda _: False, found=lambda _: [])
+    role = Participant(node, works, lambda *_: ([], None))
+
+    def look(block: int) -> None:
+        at: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=block, base_fee=0))
+        role.turns(at, job(OURS, phase=JobPhase.CHALLENGE, challenge_end=10**6))
+
+    def there() -> bool:
+        """Return whether our state is still there when another job has filled the disk."""
+        keeper._urgent, before = float("-inf"), free[0]
+        free[0] = 0
+        store.make_room(4096)
+        free[0] = before
+        return store.find(Name(Kind.TENSOR, state)) is not None
+
+    state = store.held_by(OURS).put_tensor(np.ones(1000, np.float32))
+    for path in (path for path in store.root.rglob("*") if path.is_file()):
+        os.utime(path, (path.stat().st_mtime - 3600,) * 2)
+    look(7)
+    keeper.needs(OURS, Needs(1 << 30))
+    unstaked = keeper.room(STRANGERS)
+    node.reserve.staking(OURS, 5)
+    assert keeper.room(STRANGERS) < unstaked, "at once: another job may be judged in this round"
+    assert there()
+    look(8)
+    head[0] = 21
+    look(9)
+    assert keeper.room(STRANGERS) < unstaked
+    assert there()
+    look(21)
+    look(22)
+    assert keeper.room(STRANGERS) == unstaked, "it was refused"
+    assert not there()
