@@ -24,6 +24,7 @@ asked again before money moves.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from referee_py.watch import share_of
 
@@ -220,8 +221,12 @@ class Acceptance(JobJudge):
         yield self._late(job, ready_in_s, now)
 
     def possible(self, job: JobView) -> bool:
-        """Return whether we could ever stake on a job, as far as is known by now (`never`)."""
-        return self._never(job) is None
+        """Return whether we could ever stake on a job, as far as is known by now, once gas is cheap (`never`).
+
+        SAFETY: the price of gas is that of one block. What keeps us from a stake in one look must not take what a found
+        lie rests on: its claimant need not serve it a second time.
+        """
+        return self._never(replace(job, base_fee=0)) is None
 
     def _never(self, job: JobView) -> Reason | None:
         held = self._held(job)
@@ -239,7 +244,7 @@ class Acceptance(JobJudge):
         which somebody does, and costs its author nothing. Only who just watches tells what is wrong in any; and where
         we have a stake already, nothing is left to decide by its terms."""
         settings, reason = self._settings, self._never(job)
-        self._node.keeper.considers(job.id, stakes=reason is None)
+        self._node.keeper.considers(job.id, stakes=reason is None or self.possible(job))
         if settings.mode is Mode.WATCH or self._held(job):
             return first((unwanted(job, settings.policy), too_uncertain(job, settings.allow_probable_bounds)))
         return reason

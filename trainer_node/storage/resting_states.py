@@ -1,6 +1,6 @@
 """Room for a job that is considered and does not fit: states of runs in which nothing of ours is at stake.
 
-    first    what jobs hold in which we could not stake, all of it: nobody will ask us for it
+    first    what jobs hold in which we could not stake, however cheap gas is, all of it: nobody will ask us for it
     then     states, and what proves them, of runs from which nothing differs that is claimed; the oldest first
     last     the same of runs from which something differs; the oldest first
     never    what a lie rests on that we may refute: it is the claimant's, who need not serve it a second time; packages

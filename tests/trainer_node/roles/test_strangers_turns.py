@@ -3,6 +3,9 @@ round longer."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.trainer_node.desk import challenged, until
+from tests.trainer_node.desk import challenged, keeper_of, until
 from tests.trainer_node.roles.member import YEARS, member
 from tests.trainer_node.roles.sampling.test_siege import DAY, INTERVAL, Siege, siege  # noqa: F401
 from trainer_node.chain import JobPhase, JobView
@@ -22,6 +25,7 @@ from trainer_node.roles.participant import Participant, Refutes
 from trainer_node.roles.sampling.sampler import Sampler
 from trainer_node.settings.extent import Mode
 from trainer_node.storage.database import Database
+from trainer_node.storage.resting_states import Given
 
 BAITS = 100
 
@@ -37,6 +41,7 @@ class Rounds:
         self.role = Participant(self.node, siege.node, self.sampler.decide, refutes=refutes)
         self.scheduler = Scheduler(JobQueue(self.database), Problems(Metrics()), self.role.works_at)
         self.looked: list[int] = []
+        self._changes: dict[str, Any] = {}
 
     def go(self, jobs: int) -> list[int]:
         """Let a round pass; return the jobs that were looked at."""
@@ -57,7 +62,14 @@ class Rounds:
 
     def job(self, number: int) -> JobView:
         self.looked.append(number)
-        return self.siege.job(number, self.siege.lie, ends=self.ends)
+        return replace(self.siege.job(number, self.siege.lie, ends=self.ends), **self._changes)
+
+    @contextlib.contextmanager
+    def changed(self, **changes: Any) -> Iterator[None]:
+        """Let looks show other terms, or another price of gas."""
+        self._changes = changes
+        yield
+        self._changes = {}
 
 
 def test_a_round_looks_at_no_more_jobs_however_many_lies_are_posted_on_which_nobody_stakes(
@@ -94,19 +106,37 @@ def test_a_job_is_not_ours_while_its_terms_forbid_a_stake(siege: Siege, tmp_path
     rounds = Rounds(siege, tmp_path, DAY)
     rounds.node.wei = 0
     until(lambda: rounds.go(1) and siege.node.found(1))
-    dear = 10**9
-
-    def at_a_price(number: int) -> JobView:
-        rounds.looked.append(number)
-        return replace(siege.job(number, siege.lie), base_fee=dear)
-
-    rounds.job = at_a_price  # type: ignore[method-assign]
-    rounds.go(1)
+    with rounds.changed(challenge_period=YEARS):
+        rounds.go(1)
     assert rounds.database.jobs("ours") == []
     assert [lie.index + 1 for lie in siege.node.found(1)] == [INTERVAL]
-    dear = 0
     rounds.go(1)
     assert rounds.database.jobs("ours") == [1]
+
+
+def test_while_gas_is_dear_what_a_found_lie_rests_on_stays(siege: Siege, tmp_path: Path) -> None:  # noqa: F811
+    """The attack: a bound of the gas price just above the present one, so that in one look nobody could stake; a job
+    that was considered then took all that we held of the lie, which its author did not serve again."""
+    rounds, store = Rounds(siege, tmp_path, DAY), siege.node._fetcher.store
+    keeper = rounds.node.keeper = keeper_of(tmp_path, store, rounds.database)[0]
+    keeper.considers(2, stakes=True)
+    rounds.node.wei = 0
+    until(lambda: rounds.go(1) and siege.node.found(1))
+    assert store.holders.held(1)
+    for path in (path for path in store.root.rglob("*") if path.is_file()):
+        os.utime(path, (path.stat().st_mtime - 3600,) * 2)
+
+    def gives() -> Given:
+        return keeper._resting_states.give(2, 1, keeper._resting())
+
+    assert gives() == Given()
+    with rounds.changed(base_fee=10**9):
+        rounds.go(1)
+        assert gives() == Given()
+        assert rounds.database.jobs("ours") == [1], "it may be cheap in any round"
+    with rounds.changed(challenge_period=YEARS):
+        rounds.go(1)
+        assert gives().jobs == (1,), "nobody will stake on it"
 
 
 def test_a_job_stays_ours_where_it_is_not_known_whether_a_lie_may_be_refuted(
