@@ -1,7 +1,8 @@
 """The choice of jobs for each round, and the protection of each job from errors in the others.
 
-    jobs that concern us     every round, and first; so are jobs that we work on, of which those that end first keep
-                             their places
+    jobs that concern us     every round, and first; so are jobs that we work on, and those that concern us only because
+                             a lie in them may be refuted: of each of these as many as have places, those first whose
+                             time is over first
     all others               a few a round: those in which something has happened, new ones, and the rest in turn
     quiet ones               fewer: what cannot change by itself before an instant comes in its turn from then on
 
@@ -14,6 +15,7 @@ in one job must not stop the round.
 from __future__ import annotations
 
 import contextlib
+import heapq
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -32,6 +34,8 @@ PER_ROUND = 64
 """Jobs of strangers that a round looks at, with some 70 requests to the RPC endpoint."""
 MAX_AT_WORK = 16
 """Jobs of strangers that every round looks at because their packages are being fetched or their runs executed."""
+MAX_WAITING = 16
+"""Jobs that every round looks at because a lie in them waits for what its refutation takes."""
 QUIET = 8
 """A round looks at one quiet job for each so many others."""
 CONFIRM_S = 60.0
@@ -41,6 +45,8 @@ PROBE_AFTER = 3
 
 OURS = "ours"
 """Word of the database for jobs that concern us."""
+_WAITS = "waits"
+"""Those that concern us only because a lie in them may be refuted."""
 _OVER = "over"
 _UNREAD = "jobs to be read before ether is sent on"
 
@@ -54,7 +60,10 @@ class JobQueue:
         self._database = database
         self._per_round = per_round
         # SAFETY: a process may have ended after it voted, and before it marked the job.
-        self._ours = {*database.jobs(OURS), *(job for job, *_ in database.undone())}
+        staked = {*database.jobs(OURS), *(job for job, *_ in database.undone())}
+        self._waiting = {job: 0.0 for job in database.jobs(_WAITS) if job not in staked}
+        """Those of ours that only wait, and the instants by which they come; what is not known comes soon."""
+        self._ours = staked | self._waiting.keys()
         self._at_work: dict[int, float] = {}
         """Instants at which they end."""
         self._slots = set[int]()
@@ -94,13 +103,16 @@ class JobQueue:
     def due(self, count: int, now: float = 0.0) -> list[int]:
         """Return the jobs of this round. Jobs are numbered from 1 to ``count``; ``now``: the chain's time.
 
-        Our jobs have a turn in every round, and so have up to `MAX_AT_WORK` jobs that we work on. Then come jobs in
-        which something has happened, new jobs, and jobs seen earlier.
+        Our jobs have a turn in every round, but for those that only wait, of which up to `MAX_WAITING` have one; and so
+        have up to `MAX_AT_WORK` jobs that we work on. Then come jobs in which something has happened, new jobs, and
+        jobs seen earlier, with those that wait.
         Ended jobs are quiet.
         """
+        soon = heapq.nsmallest(MAX_WAITING, ((at, job) for job, at in self._waiting.items() if job <= count))
+        every = (self._ours - self._waiting.keys()) | self._at_work.keys() | {job for _, job in soon}
         # SAFETY: disputes of others, for whose transactions a round waits, must not come before the end of a slot.
         first = sorted(
-            (job for job in self._ours | self._at_work.keys() if job <= count),
+            (job for job in every if job <= count),
             key=lambda job: (job not in self._slots, job),
         )
         known = set(first)
@@ -137,11 +149,16 @@ class JobQueue:
         """Return whether a job concerns us."""
         return job in self._ours
 
+    def waits(self, job: int) -> bool:
+        """Return whether a job concerns us only because a lie in it may be refuted."""
+        return job in self._waiting
+
     def mark(
         self,
         job: int,
         ours: bool,
         *,
+        waits: float | None = None,
         at_work: bool = False,
         ended: bool = False,
         ends: float = math.inf,
@@ -150,15 +167,18 @@ class JobQueue:
     ) -> None:
         """Remember whether a job concerns us, whether we work on it, and whether it has ended; when it ``ends``, and
         until when nothing changes in it by itself, by the chain's time. ``slots``: its slots are being filled;
-        then it comes first of ours.
+        then it comes first of ours. ``waits``: it is ours only because of a lie, and comes by that instant, if not all
+        can come.
 
         NOTE: a job that concerned us and has ended gets one more turn, in case a reorganisation brings it back.
         """
-        before = job in self._ours
-        if ours != before or job in self._unsaved:
+        before, waited = job in self._ours, self._waiting.pop(job, None) is not None
+        if ours and waits is not None:
+            self._waiting[job] = waits
+        if ours != before or self.waits(job) != waited or job in self._unsaved:
             (self._ours.add if ours else self._ours.discard)(job)
             self._unsaved.add(job)  # NOTE: if the disk refuses, the next round tries again
-            self._database.put_job(job, OURS if ours else _OVER)
+            self._database.put_job(job, (_WAITS if self.waits(job) else OURS) if ours else _OVER)
             self._unsaved.discard(job)
         (self._slots.add if ours and slots else self._slots.discard)(job)
         self._at_work.pop(job, None)
@@ -209,7 +229,8 @@ def end_of(job: JobView, now: float) -> float:
 
 class Scheduler:
     """Goes through the queue, and notes in ``problems`` why a job failed. ``works_at`` returns whether we work on a
-    job; such a job has a turn in every round, so that its result is used soon. ``joins``: see `quiet_until`. ``lost``
+    job; such a job has a turn in every round, so that its result is used soon. ``waits``: see `Role`. ``joins``: see
+    `quiet_until`. ``lost``
     returns whether the database lacks something that the account has done; ``known`` is called once all jobs were read
     for that. ``clock``: seconds."""
 
@@ -220,6 +241,7 @@ class Scheduler:
         works_at: Callable[[int], bool] = lambda _: False,
         metrics: Metrics | None = None,
         *,
+        waits: Callable[[int], float | None] = lambda _: None,
         joins: bool = True,
         lost: Callable[[], bool] = lambda: False,
         known: Callable[[], None] = lambda: None,
@@ -233,7 +255,7 @@ class Scheduler:
         self._looked, self._were_read = set[int](), set[int]()
         """Those that this round has looked at, and those that looks have shown which others confirm."""
         self._problems = problems
-        self._works_at, self._joins = works_at, joins
+        self._works_at, self._waits, self._joins = works_at, waits, joins
         self._seen: int | None = None
         """The block of the round before."""
         self._metrics = metrics or Metrics()
@@ -253,7 +275,7 @@ class Scheduler:
         failures, count = 0, snapshot.job_count()
         self._looked.clear()
         self._count_unread(snapshot, count)
-        waits = self._through != 0
+        unread = self._through != 0
         self.complete = True
         self._problems.forget_jobs_after(count)
         self._look_for_events(snapshot)
@@ -263,17 +285,21 @@ class Scheduler:
                 ours, failed = attend(job)
                 # SAFETY: a stake does not go while a job runs. So one look without ours keeps its turns.
                 runs = self._queue.ours(job_id) and not job.phase.ended
-                ours = ours or (runs and not self._agreed(snapshot, hurried=not waits))
+                kept = not ours and runs and not self._agreed(snapshot, hurried=not unread)
+                ours, waits = ours or kept, self._waits(job_id)
+                if kept and self._queue.waits(job_id):
+                    waits = math.inf  # NOTE: as far as anybody says, nothing can be refuted in it
                 # SAFETY: a job that concerns us has a turn in every round, also while something in it fails.
                 over = job.phase.ended and failed is None
                 self._queue.mark(
                     job_id,
                     ours,
+                    waits=waits,
                     at_work=self._works_at(job_id),
                     # NOTE: while jobs are to be read, a look that nobody confirms is taken again soon.
-                    ended=over and not waits,
+                    ended=over and not unread,
                     ends=end_of(job, snapshot.now),
-                    quiet_until=0.0 if waits else quiet_until(job, joins=self._joins),
+                    quiet_until=0.0 if unread else quiet_until(job, joins=self._joins),
                     slots=job.phase is JobPhase.TRAINING,
                 )
                 self._looked.add(job_id)
@@ -297,9 +323,9 @@ class Scheduler:
             else:
                 failures = 0
                 self._problems.clear(f"job {job_id}")
-        if waits and self._looked and self._agreed(snapshot):
+        if unread and self._looked and self._agreed(snapshot):
             self._were_read |= self._looked
-        if waits and not self.unread:
+        if unread and not self.unread:
             self._through = 0
             self._were_read.clear()
             self._queue.read_all()

@@ -61,6 +61,11 @@ class Role(ABC):
         """Return whether we compute something for a job."""
         return False
 
+    def waits(self, _job_id: int) -> float | None:
+        """Return the instant of the chain by which a job should be looked at again that concerns us only because a lie
+        in it may be refuted; None of any other job."""
+        return None
+
     def pressed(self) -> bool:
         """Return whether the account needs what the contracts owe it, however dear gas is."""
         return False

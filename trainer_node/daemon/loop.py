@@ -42,6 +42,7 @@ class Loop:
         key = node.transactions
         self._scheduler = Scheduler(
             *(queue, node.problems, role.works_at, node.metrics),
+            waits=role.waits,
             joins=role.joins,
             lost=lambda: key is not None and key.means.lacks_sent(),
             known=lambda: key.means.know_sent() if key is not None else None,

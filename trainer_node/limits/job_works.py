@@ -46,10 +46,19 @@ OF_JOBS = (
     Work(
         "looking at jobs",
         "anybody who posts them",
-        "some of others' in each round, ours in every one: those with a stake of ours, or a lie that we may refute; "
-        "first those in which something has happened (one request), and 8 of those in which nothing can change",
+        "some of others' in each round, those with a stake of ours in every one; first those in which something has "
+        "happened (one request), and 8 of those in which nothing can change",
         "the gas of posting",
         "N/daemon/test_job_queue.py::test_ten_thousand_jobs_of_strangers_do_not_slow_a_round",
+    ),
+    Work(
+        "looks at jobs in which a lie was found and is not staked on",
+        "claims in posted jobs, where ether, time or places are short",
+        "16 in each round, those that can be staked on now and then those that end first; all in the turns of others' "
+        "jobs",
+        "the gas of posting, and a stake that others may take",
+        "N/roles/test_strangers_turns.py::"
+        "test_lies_that_cannot_be_paid_for_make_no_round_longer_and_one_that_can_be_is_refuted",
     ),
     Work(
         "looks at jobs that nobody claims in or finalizes",

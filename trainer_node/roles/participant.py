@@ -47,11 +47,11 @@ Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
 @dataclass(frozen=True, slots=True)
 class Refutes:
     """Lies that a node refutes which checks parts; by default none. ``now`` maps a job and an instant of the chain to
-    what was found wrong and can be played, and what of it is to be refuted; ``soon`` says whether one of these lies may
-    be refuted by us at that instant, or later."""
+    what was found wrong and can be played, and what of it is to be refuted; ``soon`` to the instant by which the job
+    should be looked at again, if one of these lies may be refuted by us then, or later; else to None."""
 
     now: Callable[[JobView, int], tuple[list[Refuted], list[Refuted]]] = lambda *_: ([], [])
-    soon: Callable[[JobView, list[Refuted], int], bool] = lambda *_: False
+    soon: Callable[[JobView, list[Refuted], int], float | None] = lambda *_: None
 
 
 NONE = Refutes()
@@ -61,9 +61,10 @@ class Participant(Role):
     """Plays for the node's key, or only computes results if the node has none; ``joins``: it trains. With ``requests``
     it requests on the chain the logs that nobody serves. The ``watcher`` earns bounties.
 
-    SAFETY: a job is ours, and has a turn in every round, while something of ours is at stake in it or may be soon. What
-    is known of it, and whoever plays in it, makes it no more than one of those that we work at (`job_queue`): anybody
-    can post such jobs.
+    SAFETY: a job is ours while something of ours is at stake in it or may be soon, and has a turn in every round while
+    something is. Of those in which a lie only waits for ether, time or a place some have one, and what is known of a
+    job, and whoever plays in it, makes it no more than one of those that we work at (`job_queue`): anybody can post
+    such jobs.
     """
 
     def __init__(
@@ -99,6 +100,8 @@ class Participant(Role):
         runner.keeps = self._hidden.__contains__
         self._helped: set[int] = set()
         """Jobs of others in whose matches we may have moves to make."""
+        self._waits: dict[int, float] = {}
+        """Jobs in which nothing is at stake, but a lie may be refuted, with the instants of `Refutes.soon`."""
         self._undone = Undone(node.database, node.client.deployment.referee)
         self._ends, self._changes = Ends(), Changes("job.terms_not_confirmed")
         self._losses = Changes("job.stake_not_confirmed")
@@ -124,6 +127,10 @@ class Participant(Role):
         """Return whether the job's package is being fetched, or its run executed, or we make moves for others in it."""
         return self._runner.works_at(job_id) or job_id in self._helped
 
+    def waits(self, job_id: int) -> float | None:
+        # NOTE: asked when the turns of a look have been taken: what these stake on is kept for.
+        return None if self._node.reserve.kept(job_id) > 0 else self._waits.get(job_id)
+
     @property
     def answering(self) -> bool:
         """True while answers to data requests are being computed."""
@@ -142,6 +149,7 @@ class Participant(Role):
         """Return whether the job concerns us, and what may be due in it."""
         if self._runner.is_another(job) and not self._changes.believed(snapshot, job.id):
             return True, []
+        self._waits.pop(job.id, None)
         me, reserve = self._me, self._node.reserve
         stakes = job.stakes_of(me) if me is not None else []
         claim = job.claim_of(me) if me is not None else None
@@ -241,11 +249,13 @@ class Participant(Role):
         if reserve.kept(job.id) and not self._node.duties.knows(job.id):
             turns.append(Turn("duty", partial(self._learn, job)))
         soon = self._soon(job, lies, snapshot.now, turns)
-        self._node.keeper.finds(job.id, _found(job, own, soon=soon))
+        self._node.keeper.finds(job.id, _found(job, own, soon=soon is not None))
         # NOTE: for a few blocks the snapshot does not show what we have sent.
-        sent = bool(acts or refute) or reserve.kept(job.id) > 0
+        sent = bool(acts) or reserve.kept(job.id) > 0
         concerned = ours or hidden or requests or watched or sent or bool(self._undone.of(job.id))
-        return concerned or soon, turns
+        if soon is not None and not concerned:
+            self._waits[job.id] = soon
+        return concerned or soon is not None, turns
 
     def _hides(self, snapshot: Snapshot, job: JobView, *, at_stake: bool) -> bool:
         """Return whether a look shows nothing of ours at stake in a job that runs, in which something was, and nobody
@@ -298,14 +308,14 @@ class Participant(Role):
             turns.append(Turn("refutations", raising(error)))
             return self._runner.found(job.id), []
 
-    def _soon(self, job: JobView, lies: list[Refuted], now: int, turns: list[Turn]) -> bool:
-        """Return whether we may refute a lie now or later, when somebody else's refutation has lost. Add a turn for an
-        error. SAFETY: what is not known keeps the job ours."""
+    def _soon(self, job: JobView, lies: list[Refuted], now: int, turns: list[Turn]) -> float | None:
+        """Return by when to look at the job again, if we may refute a lie now or later, when somebody else's refutation
+        has lost; else None. Add a turn for an error. SAFETY: what is not known keeps the job ours."""
         try:
-            return bool(lies) and self._refutes.soon(job, lies, now)
+            return self._refutes.soon(job, lies, now) if lies else None
         except Exception as error:
             turns.append(Turn("refutations", raising(error)))
-            return True
+            return now
 
     def _note_duty(self, job: JobView, staked: bool) -> None:
         """Note whether a job may still ask something of us, and of how many stakes."""

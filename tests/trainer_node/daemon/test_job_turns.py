@@ -128,7 +128,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._responder = player
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
     part._refutes, part._helped, part._held, part._hidden = Refutes(), set(), set(), set()
-    part._losses = Changes("job.stake_not_confirmed")
+    part._losses, part._waits = Changes("job.stake_not_confirmed"), {}
     claim, pair = (
         SimpleNamespace(lost=False),
         (

@@ -4,6 +4,7 @@ round longer."""
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,17 +18,19 @@ from tests.trainer_node.desk import challenged, keeper_of, until
 from tests.trainer_node.roles.member import YEARS, member
 from tests.trainer_node.roles.sampling.test_siege import DAY, INTERVAL, Siege, siege  # noqa: F401
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.daemon.job_queue import MAX_AT_WORK, PER_ROUND, JobQueue, Scheduler
+from trainer_node.daemon.job_queue import MAX_AT_WORK, MAX_WAITING, PER_ROUND, JobQueue, Scheduler
 from trainer_node.errors import RpcCorrupt
 from trainer_node.observe.metrics import Metrics
 from trainer_node.observe.problems import Problems
 from trainer_node.roles.participant import Participant, Refutes
 from trainer_node.roles.sampling.sampler import Sampler
+from trainer_node.run.refutation import Refuted
 from trainer_node.settings.extent import Mode
 from trainer_node.storage.database import Database
 from trainer_node.storage.resting_states import Given
 
 BAITS = 100
+ETHER = 10**18
 
 
 class Rounds:
@@ -37,15 +40,25 @@ class Rounds:
         self.siege, self.database, self.ends = siege, Database(None), ends
         self.node = member(folder, database=self.database, check="sample:1")
         self.sampler = Sampler(self.node, siege.node)
-        refutes = Refutes(self.sampler.refutations, self.sampler.pends)
+        refutes = Refutes(self._refutations, self.sampler.pends)
         self.role = Participant(self.node, siege.node, self.sampler.decide, refutes=refutes)
-        self.scheduler = Scheduler(JobQueue(self.database), Problems(Metrics()), self.role.works_at)
+        self.dear = 0
+        """Jobs up to this number take a stake of an ether."""
         self.looked: list[int] = []
+        self.refuted: list[int] = []
+        """Jobs in which a refutation was due in the last round."""
+        self.begin()
         self._changes: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Let another process begin with the same database."""
+        works, waits = self.role.works_at, self.role.waits
+        self.scheduler = Scheduler(JobQueue(self.database), Problems(Metrics()), works, waits=waits)
 
     def go(self, jobs: int) -> list[int]:
         """Let a round pass; return the jobs that were looked at."""
         self.looked.clear()
+        self.refuted.clear()
         now = int(self.siege.clock())
         at: Any = SimpleNamespace(
             job_count=lambda: jobs,
@@ -55,14 +68,27 @@ class Rounds:
             now=now,
             block=SimpleNamespace(number=1, base_fee=0),
         )
+
         self.scheduler.go(at, lambda job: (self.role.turns(at, job)[0], None))
         until(lambda: not self.siege.node.busy)
         self.siege.clock.on(10.0)
         return list(self.looked)
 
+    def _refutations(self, job: JobView, now: int) -> tuple[list[Refuted], list[Refuted]]:
+        found, due = self.sampler.refutations(job, now)
+        self.refuted += [job.id] * len(due)
+        return found, due
+
+    @property
+    def waits(self) -> list[int]:
+        """The jobs that are ours alone because of a lie that may be refuted."""
+        return self.database.jobs("waits")
+
     def job(self, number: int) -> JobView:
         self.looked.append(number)
-        return replace(self.siege.job(number, self.siege.lie, ends=self.ends), **self._changes)
+        job = self.siege.job(number, self.siege.lie, ends=self.ends + number)
+        dear = {"stake": ETHER} if number <= self.dear else {}
+        return replace(job, **(dear | self._changes))
 
     @contextlib.contextmanager
     def changed(self, **changes: Any) -> Iterator[None]:
@@ -84,7 +110,33 @@ def test_a_round_looks_at_no_more_jobs_however_many_lies_are_posted_on_which_nob
         for number in rounds.go(BAITS):
             looks[number] += 1
     assert len(rounds.go(BAITS)) <= PER_ROUND + MAX_AT_WORK
-    assert rounds.database.jobs("ours") == []
+    assert rounds.database.jobs("ours") == rounds.waits == []
+
+
+def test_lies_that_cannot_be_paid_for_make_no_round_longer_and_one_that_can_be_is_refuted(
+    siege: Siege,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """The attack: a sampler whose ether or time was taken looked at each lie that it had found in each round, also
+    after a restart, while the clocks of its own matches ran. The one that it can pay for ends last."""
+    rounds = Rounds(siege, tmp_path, 20 * DAY)
+    rounds.dear, rounds.node.wei = BAITS - 1, 0
+    until(lambda: rounds.go(BAITS) and len(rounds.waits) == BAITS)
+    first = set(range(1, MAX_WAITING + 1))
+    for restarts in (False, True, False):
+        if restarts:
+            rounds.begin()
+        looked = rounds.go(BAITS)
+        assert len(looked) <= PER_ROUND + MAX_WAITING < BAITS
+        assert first <= set(looked), "those that end first"
+    rounds.node.wei = ETHER // 10
+    for _ in range(math.ceil((BAITS - MAX_WAITING) / PER_ROUND)):
+        rounds.go(BAITS)
+        if rounds.refuted:
+            break
+    for _ in range(3):
+        rounds.go(BAITS)
+        assert rounds.refuted == [BAITS], "and one in each round once it is due"
 
 
 def test_a_job_is_ours_while_a_lie_in_it_may_be_refuted(siege: Siege, tmp_path: Path) -> None:  # noqa: F811
@@ -92,14 +144,14 @@ def test_a_job_is_ours_while_a_lie_in_it_may_be_refuted(siege: Siege, tmp_path: 
     rounds.node.wei = 0
     until(lambda: rounds.go(1) and siege.node.found(1))
     rounds.go(1)
-    assert rounds.database.jobs("ours") == [1], "the account may have enough in any round"
+    assert rounds.waits == [1], "the account may have enough in any round"
     assert not rounds.role.works_at(1)
     late = DAY + siege.clock()
     closing = JobPhase.CLOSING
     rounds.job = lambda number: replace(siege.job(number, siege.lie), phase=closing)  # type: ignore[method-assign]
     siege.clock.to(late)
     rounds.go(1)
-    assert rounds.database.jobs("ours") == [], "nobody ends the job, and nobody can refute in it any more"
+    assert rounds.waits == [], "nobody ends the job, and nobody can refute in it any more"
 
 
 def test_a_job_is_not_ours_while_its_terms_forbid_a_stake(siege: Siege, tmp_path: Path) -> None:  # noqa: F811
@@ -108,10 +160,10 @@ def test_a_job_is_not_ours_while_its_terms_forbid_a_stake(siege: Siege, tmp_path
     until(lambda: rounds.go(1) and siege.node.found(1))
     with rounds.changed(challenge_period=YEARS):
         rounds.go(1)
-    assert rounds.database.jobs("ours") == []
+    assert rounds.waits == []
     assert [lie.index + 1 for lie in siege.node.found(1)] == [INTERVAL]
     rounds.go(1)
-    assert rounds.database.jobs("ours") == [1]
+    assert rounds.waits == [1]
 
 
 def test_while_gas_is_dear_what_a_found_lie_rests_on_stays(siege: Siege, tmp_path: Path) -> None:  # noqa: F811
@@ -133,7 +185,7 @@ def test_while_gas_is_dear_what_a_found_lie_rests_on_stays(siege: Siege, tmp_pat
     with rounds.changed(base_fee=10**9):
         rounds.go(1)
         assert gives() == Given()
-        assert rounds.database.jobs("ours") == [1], "it may be cheap in any round"
+        assert rounds.waits == [1], "it may be cheap in any round"
     with rounds.changed(challenge_period=YEARS):
         rounds.go(1)
         assert gives().jobs == (1,), "nobody will stake on it"

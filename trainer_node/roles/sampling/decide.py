@@ -63,15 +63,18 @@ def lost(job: JobView, me: str, lie: Refuted) -> bool:
     )
 
 
-def pending(job: JobView, lie: Refuted, now: float) -> bool:
-    """Return whether a lie can be refuted, now or once another refutation of its root has lost, or the root is claimed
-    again."""
+def pending_until(job: JobView, lie: Refuted, now: float) -> float | None:
+    """Return until when a lie can be refuted, or its root be claimed again, by the chain's time; infinite where it can
+    be refuted only once another refutation of its root has lost; None if it is too late."""
     target = job.group_of_root(lie.against)
     if target is None:
-        return False
+        return None
     if target.dead:
-        return now < (job.claimable_until(target.root) or 0)
-    return job.refutable(target.root, int(now)) or any(not group.dead for group in _refutations(job, target))
+        until = job.claimable_until(target.root) or 0
+        return until if now < until else None
+    if job.refutable(target.root, int(now)):
+        return max(job.challenge_end, target.until, target.refutable_until)
+    return None if all(group.dead for group in _refutations(job, target)) else math.inf
 
 
 def claims_right(job: JobView, me: str, wrong: Collection[bytes]) -> bool:

@@ -146,7 +146,7 @@ class SampleRunner(LieRunner):
                     root.running.cancel()
 
     def works_at(self, job_id: int) -> bool:
-        """NOTE: what was found wrong is no work. Where it can be refuted, the job is ours (`Participant.turns`)."""
+        """NOTE: what was found wrong is no work. Where it can be refuted, the job is ours or waits (`Participant`)."""
         checks = self._checks.get(job_id)
         return super().works_at(job_id) or (checks is not None and checks.busy)
 

@@ -33,7 +33,7 @@ from ..participant import Participant, Refutes
 from ..whole_runs import WholeRuns
 from .budget import Means
 from .checks import Plan
-from .decide import lost, own_refutations, pending, sampler_actions
+from .decide import lost, own_refutations, pending_until, sampler_actions
 from .draw import drawn, public_seed, secret_seed
 from .runner import SampleRunner
 
@@ -196,6 +196,8 @@ class Sampler:
         self._whole = WholeRuns(node, runner.train, self._acceptance)
         self._begun = node.remembered.of_jobs(bool)
         self._found: dict[int, list[Refuted]] = {}
+        self._is_due = node.remembered.of_jobs(bool)
+        """Whether something could be staked on a refutation at the last look."""
 
     def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         """Return what is due in a job, and its right claim where the whole of it had to be computed."""
@@ -225,6 +227,7 @@ class Sampler:
         """Return what we can refute and play in a job, and what of it is to be refuted now; once after `decide`."""
         found = self._found.pop(job.id, [])
         due = self._due(job, found, now)
+        self._is_due[job.id] = bool(due)
         return found, self._runner.at_hand(job, due) if due else []
 
     def _due(self, job: JobView, found: list[Refuted], now: int) -> list[Refuted]:
@@ -241,12 +244,16 @@ class Sampler:
         took = self._runner.took(job.id, lie)
         return self._acceptance.takes(job.id, self._acceptance.match(job, took))
 
-    def pends(self, job: JobView, lies: list[Refuted], now: int) -> bool:
-        """Return whether we may refute one of the lies, now or soon."""
+    def pends(self, job: JobView, lies: list[Refuted], now: int) -> float | None:
+        """Return the instant by which the job should be looked at again, since we may refute one of the lies: now, if
+        one is due and has to be found again first, else when the first can no longer be refuted. None if we may not."""
         me = self._node.address
         if me is None or self._settings.mode is not Mode.CHALLENGE or not self._acceptance.possible(job):
-            return False
-        return any(pending(job, lie, now) and not lost(job, me, lie) for lie in lies)
+            return None
+        ends = [pending_until(job, lie, now) for lie in lies if not lost(job, me, lie)]
+        until = min((end for end in ends if end is not None), default=None)
+        # SAFETY: what is found again keeps its room for a while only. So it comes before all that must wait.
+        return now if until is not None and self._is_due[job.id] else until
 
     def _affordable(self, job: JobView, price: int, stakes: int, *, part: bool = True) -> bool:
         """Return whether so many wei can be staked, all together in so many stakes; on a ``part`` of the run each, or

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from trainer_node.chain.outbox import Value
 from trainer_node.roles.sampling import decide
-from trainer_node.roles.sampling.decide import forsaken, own_refutations, sampler_actions
+from trainer_node.roles.sampling.decide import forsaken, own_refutations, pending_until, sampler_actions
 from trainer_node.run.refutation import Refuted
 
 ME, ALLY = "0xMe", "0xAlly"
@@ -152,3 +153,17 @@ def test_the_right_root_is_forsaken_unless_one_lives_that_may_be_right(
     assert forsaken(claimed, wrong, passed) is now
     assert forsaken(claimed, wrong, passed, last_moment=True) is at_last
     assert not forsaken(SimpleNamespace(groups=[]), wrong, passed, last_moment=True)  # type: ignore[arg-type]
+
+
+def test_a_lie_waits_until_nobody_can_refute_it() -> None:
+    """And without an end while that depends on the refutations of others."""
+    of = job()
+    of.challenge_end, of.claimable_until = 100, lambda _: 250
+    of.groups[0].until, of.groups[0].refutable_until = 0, 180
+    assert pending_until(of, lie(), 5) == 180
+    assert pending_until(of, lie(b"no such root"), 5) is None
+    assert pending_until(job(closed=frozenset({WRONG})), lie(), 5) is None
+    assert pending_until(job((ALLY, WRONG, OTHER, True), closed=frozenset({WRONG})), lie(), 5) is None
+    assert pending_until(job((ALLY, WRONG, OTHER, False), closed=frozenset({WRONG})), lie(), 5) == math.inf
+    of.groups[0].dead = True
+    assert [pending_until(of, lie(), now) for now in (249, 250)] == [250, None]
