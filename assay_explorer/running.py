@@ -62,6 +62,7 @@ class Watch:
         owners = {claim.uri: claim.owner for claim in reversed(job.claims)}
         shown: list[Running] = []
         series: list[curve.Series] = []
+        unnamed = False
         for uri in dict.fromkeys([*servers(job, [*self._given, *found]), *job.servers()]):
             got = self._shelf.get(("standing", job.id, uri), _asking(job, uri), fresh_s=FRESH_S)
             owner = owners.get(uri) or earlier.owner(uri)
@@ -69,7 +70,12 @@ class Watch:
             shown.append(running(who, got, names))
             if got.value is not None:
                 series += _curves(who, got.value, names)
+                unnamed |= has_unnamed(got.value, names)
         notes = []
+        if unnamed:
+            notes.append(
+                "a node is an operator of the program by its number: start the explorer with --bundle for names"
+            )
         if len(series) > MAX_CURVES:
             notes.append(f"{text.plural(len(series) - MAX_CURVES, 'more curve')} not drawn")
         unknown = not shown and bool(job.trainers) and job.phase is JobPhase.TRAINING
@@ -96,6 +102,11 @@ def running(who: str, got: Got[Standing], names: Mapping[SlotSource, str]) -> Ru
     )  # fmt: skip
     pace = f"{rate_words(report.rate)}, {left_words(told.left_s)}" if report.step < report.steps else ""
     return Running(who, report.step, report.steps, pace, numbers)
+
+
+def has_unnamed(told: Standing, names: Mapping[SlotSource, str]) -> bool:
+    """Return whether a report has a number without a name, which stands there by the number of its operator."""
+    return told.report is not None and any(SlotSource(*place) not in names for place in told.report.nodes)
 
 
 def _asking(job: JobView, uri: str) -> Callable[[], Standing]:

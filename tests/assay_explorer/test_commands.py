@@ -87,6 +87,7 @@ def test_commands_about_a_job_are_executed(
         if executed(command):
             code, output, errors = assay(*words)
             assert code == 0, (command, output, errors)
+            assert words[:2] != ["job", "result"] or errors == "", "a line for each file that was fetched"
             done.add(" ".join(words[:2]))
     assert done == {
         *("job show", "dispute show", "audit --job", "job result", "explorer check", "job certificate"),

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import pytest
 
 from assay_explorer.artifacts import Got
 from assay_explorer.curve import MAX_DOTS, draw
+from assay_explorer.pages import Pages
 from assay_explorer.published import RunPages
-from assay_explorer.running import running
+from assay_explorer.running import has_unnamed, running
 from assay_explorer.unfinished import UnfinishedPages, has_begun
 from assay_lab.faults import Fault
 from referee_py.errors import InvalidInput
@@ -28,7 +30,9 @@ from tests.support.browser import NEEDS_CHROMIUM, chromium, violations
 from tests.trainer_node.cli.growing import growing, lines, start, stop_at, wait
 from trainer_node.client.watched_job import Standing
 from trainer_node.local.bundle import Bundle
+from trainer_node.network.fetcher import Fetcher
 from trainer_node.observe.run_reports import Point, RunReport
+from trainer_node.storage.store import Store
 
 from .conftest import play, served
 from .gallery import run_of
@@ -185,6 +189,12 @@ def test_a_running_job_is_live_on_its_page(
         pages = one.pages(chain=chain)
         page = Reader(pages.job(arena.job_id))
         assert "trainer 1: step 40 of 40 loss " in page.text
+        words = "start the explorer with --bundle for names"
+        assert words not in page.text, "a bundle names the loss"
+        fetcher = Fetcher(Store(tmp_path / "unnamed"), attempts=1, timeout_s=5, budget_s=60)
+        bare = Pages(chain, fetcher, tmp_path, flags=one.flags)
+        while words not in Reader(bare.job(arena.job_id)).text:
+            time.sleep(0.1)
         arena.post_again()
         text = ""
         while "step 40 of 40" not in text:
@@ -225,6 +235,10 @@ def test_a_report_is_shown_with_pace_and_numbers() -> None:
     assert len(found.numbers[0]) < 50
     assert "\u202e" not in found.numbers[0]
     assert found.numbers[1] == "node 2.0 9"
+    told = Standing("http://x", report)
+    assert has_unnamed(told, {SlotSource(1, 0): "loss"})
+    assert not has_unnamed(told, {SlotSource(1, 0): "loss", SlotSource(2, 0): "rate"})
+    assert not has_unnamed(Standing("http://x", None, "no"), {})
     assert running("trainer 1", Got(), {}).reason == "is being asked"
     assert running("trainer 1", Got(reason="x" * 999), {}).reason.startswith("tells nothing now (xxx")
     assert len(running("trainer 1", Got(Standing("http://x", None, "y" * 999)), {}).reason) <= 140

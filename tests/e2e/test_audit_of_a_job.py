@@ -32,6 +32,7 @@ def test_a_job_is_audited_from_the_chain(
         root = job.groups[0].root.hex()
         code, output, errors = assay(*command)
         assert (code, root in output) == (int(fault is not Fault.NONE), True), errors
+        assert output.startswith(f"job {arena.job_id}  root {root}\n"), "its name, once"
         assert (": DIFFERS" in output) is (fault is not Fault.NONE)
         assert (tmp_path / f"audit-job-{arena.job_id}" / "findings.jsonl").exists()
         code, _, errors = assay(*command, "--root", "ab" * 32, "--out", "other")

@@ -153,7 +153,10 @@ def _check(
         threads = threads_for(jobs) if engine is Engine.PROCESSES else None
         task = replace(task, root=published.claim.root, threads=threads)
         left = [number for number in chosen.intervals if number not in done]
-        _say(f"{printable(published.claim.name)}  {printable(where)}  root {published.claim.root}")
+        names = dict.fromkeys(
+            (printable(published.claim.name), printable(where))
+        )  # those of a job are the same
+        _say(f"{'  '.join(names)}  root {published.claim.root}")
         if published.terms.arithmetic.follows_logs:
             _say(f"follows the rounding logs with root {published.logs.hex()}")
         _say(f"{chosen.why}; {len(chosen.intervals) - len(left)} were checked before")

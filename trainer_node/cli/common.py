@@ -116,17 +116,21 @@ OptimizerStateOption = Annotated[
 ]
 
 
-def with_settings(options: dict[str, Any]) -> Callable[[CommandFunction], CommandFunction]:
-    """Give a command these flags; it gets the resulting ``settings``."""
-    return with_flags("settings", options, _settings)
+def with_settings(
+    options: dict[str, Any], *, quiet: bool = False
+) -> Callable[[CommandFunction], CommandFunction]:
+    """Give a command these flags; it gets the resulting ``settings``. ``quiet``: its log has warnings only, unless
+    somebody has set a level."""
+    return with_flags("settings", options, functools.partial(_settings, quiet))
 
 
-def _settings(**flags: Any) -> Settings:
+def _settings(quiet: bool, /, **flags: Any) -> Settings:
     from ..observe.logs import configure_logging
     from ..settings.settings import load_settings
 
     settings = load_settings(**flags)
-    configure_logging(settings.log_format, settings.log_level)
+    level = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
+    configure_logging(settings.log_format, level)
     return settings
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..settings.settings import Settings
 
 
-@with_settings(ACCOUNT)
+@with_settings(ACCOUNT, quiet=True)
 def deploy_command(
     settings: Settings,
     min_bond: Annotated[str, typer.Option(help="Least bond of a verifier, in ether.")] = "1",

@@ -34,7 +34,9 @@ def new(
     if password is None:
         if from_stdin or not interactive():
             raise KeystoreError("no terminal to ask for a password; set --password-file or ASSAY_PASSWORD")
-        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        password = typer.prompt(
+            "A new password, to encrypt this key with", hide_input=True, confirmation_prompt="The same again"
+        )
     key = sys.stdin.readline().strip() if from_stdin else None
     path = settings.keystore_path
     account = create_key(path, password, key=key, work_factor=1 << 12 if light else WORK_FACTOR)

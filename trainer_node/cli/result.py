@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..settings.settings import Settings
 
 
-@with_settings(CHAIN)
+@with_settings(CHAIN, quiet=True)
 def result(
     settings: Settings,
     job: JobNumber,
@@ -133,7 +133,7 @@ def _certified(snapshot: Snapshot, deployment: Deployment, job: JobView, content
     return f"{found[0].upper()}{found[1:]} `assay job certificate {job.id}` makes it again."
 
 
-@with_settings({**CHAIN, **{name: ACCOUNT[name] for name in ("keystore", "password_file")}})
+@with_settings({**CHAIN, **{name: ACCOUNT[name] for name in ("keystore", "password_file")}}, quiet=True)
 def certificate(
     settings: Settings,
     job: JobNumber,
