@@ -53,22 +53,23 @@ def answers(offer: Offer, terms: Terms, market: Market, settings: Settings) -> I
     for check in CHECKS:
         node = settings.of_others(check)
 
-        if refused := _reasons(job, node, 0.0, market.commit_age):
+        if refused := _reasons(job, node, 0.0, market.commit_age, offer.bounty):
             yield Answer(check, refused)
             continue
         low, high = 0.0, float(DAY_S)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            refused = _reasons(job, node, middle, market.commit_age)
+            refused = _reasons(job, node, middle, market.commit_age, offer.bounty)
             low, high = (low, middle) if refused else (middle, high)
         yield Answer(check, [], low)
 
 
-def _reasons(job: JobView, node: Settings, seconds: float, commit_age: int) -> list[Reason]:
+def _reasons(job: JobView, node: Settings, seconds: float, commit_age: int, pool: int) -> list[Reason]:
     """Return why a node leaves the job where a step with its commitment, a trial, and an operator on the processor take
-    so long each. A job in which each takes less is left for no other reason."""
+    so long each, and watchers are paid out of a ``pool`` of so many wei. A job in which each takes less is left for no
+    other reason."""
     estimate = CostEstimate(seconds, seconds, replace(NO_TRIAL, seconds=seconds), right_s=seconds)
-    sample = useless(deterrence(job, node.samplers)) if node.check == "share" else None
+    sample = useless(deterrence(job, node.samplers, pool)) if node.check == "share" else None
     found = (sample, *never(job, node, estimate, commit_age))
     return [reason for reason in found if reason is not None]
 

@@ -211,7 +211,8 @@ class Acceptance(JobJudge):
         """A sampler's, before it checks a part. SAFETY: a run that cannot end in time would keep us from all other
         jobs."""
         settings = self._settings
-        yield useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
+        share = settings.check == "share"
+        yield useless(deterrence(job, settings.samplers)) if share else None
         yield self._refused(job)
         ready_in_s = self._runner.ready_in_s(job)
         if ready_in_s is None:
@@ -219,6 +220,10 @@ class Acceptance(JobJudge):
             return
         yield self._refused(job)  # NOTE: it may have been measured just now
         yield self._late(job, ready_in_s, now)
+        if share:
+            # NOTE: last, since the chain is asked for it. What a liar wins is no less without it.
+            pool = self._node.client.snapshot().pool(job).amount
+            yield useless(deterrence(job, settings.samplers, pool))
 
     def possible(self, job: JobView) -> bool:
         """Return whether we could ever stake on a job, as far as is known by now, once gas is cheap (`never`).

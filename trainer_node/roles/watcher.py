@@ -119,7 +119,9 @@ def is_due(job: JobView, now: int) -> bool:
     """Return whether it is time to commit to our result.
 
     SAFETY: if the job has a watch period, we commit after the trainers, so that a liar cannot see whether somebody
-    watches. With several slots, some trainers may never commit; we then commit once only a watch period is left.
+    watches. With several slots, some trainers may never commit; we then commit once only a watch period is left. So a
+    trainer that keeps a slot open until then does see it; who wants a bounty to deter, posts one slot
+    (docs/economics.md, section 8).
     """
     if not job.watch_period or job.commitments == job.slots:
         return True

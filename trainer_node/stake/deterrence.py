@@ -1,13 +1,14 @@
 """Deterrence by samples under a job's terms: how likely a lie must be found for lying not to pay.
 
-A liar that is not found gets the reward. One that is found loses its stake, but not all of it: it sees the commitment
-to a refutation coming, has an ally refute it first, and gives that match away, so half of the stake comes back as the
-ally's prize (docs/economics.md, section 10). So lying does not pay if
+A liar that is not found gets the reward, and the pool that the client has set aside for watchers, if accounts of its
+own have shown its root (docs/economics.md, section 8). One that is found loses its stake, but not all of it: it sees
+the commitment to a refutation coming, has an ally refute it first, and gives that match away, so half of the stake
+comes back as the ally's prize (there, section 10). So lying does not pay if
 
     p * stake / 2 >= (1 - p) * reward,    p >= reward / (reward + stake / 2)
 
-where p is the chance that somebody finds it. If `m` honest samplers draw by themselves and one interval is wrong, each
-has to check the share q of all intervals with 1 - (1 - q)^m >= p.
+where the pool is part of the reward, and p is the chance that somebody finds it. If `m` honest samplers draw by
+themselves and one interval is wrong, each has to check the share q of all intervals with 1 - (1 - q)^m >= p.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MOST = 0.5
 @dataclass(frozen=True, slots=True)
 class Deterrence:
     """``chance``: of detection, from which lying does not pay; ``share`` of the intervals that each of ``samplers``
-    checks for it; ``stake``, ``risked`` (what a liar that is found loses) and ``reward`` in wei."""
+    checks for it; ``stake``, ``risked`` (what a liar that is found loses) and ``reward``, with the pool, in wei."""
 
     chance: float
     share: float
@@ -52,9 +53,10 @@ class Deterrence:
         )
 
 
-def deterrence(job: JobView, samplers: int) -> Deterrence:
-    """Return what a job calls for. NOTE: the whole reward counts, since a liar may hold all slots."""
-    stake, reward = job.stake_at(0), job.reward
+def deterrence(job: JobView, samplers: int, pool: int = 0) -> Deterrence:
+    """Return what a job calls for whose watchers are paid out of a ``pool`` of so many wei. NOTE: all of it and the
+    whole reward count, since a liar may hold all slots and all places of watchers."""
+    stake, reward = job.stake_at(0), job.reward + pool
     # INVARIANT: the prize of a refutation is a half of the lost stake; what is no prize is burned.
     risked = stake - stake // PRIZE_DIVISOR
     chance = reward / (reward + risked)

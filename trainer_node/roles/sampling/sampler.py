@@ -26,7 +26,7 @@ from ...play.salts import Salts
 from ...run.refutation import Refuted
 from ...settings.extent import Mode
 from ...settings.settings import Settings
-from ...stake.deterrence import deterrence
+from ...stake.deterrence import Deterrence, deterrence
 from ...stake.funds import offer, refuting
 from ..acceptance import CLAIM_MOVES, Acceptance
 from ..participant import Participant, Refutes
@@ -65,6 +65,8 @@ class Samples:
     def __init__(self, node: Daemon) -> None:
         self._node, self._settings = node, node.settings
         self._told = node.remembered.of_jobs(bool)
+        self._pools = node.remembered.of_jobs(int)
+        """Wei that the clients of jobs have set aside for watchers; nobody can once a root is claimed."""
         self._telling = threading.Lock()
         """NOTE: the roots of a job are drawn side by side."""
         self._confirmer = Confirmer()
@@ -74,7 +76,11 @@ class Samples:
     def share(self, job: JobView) -> float:
         """Return the fraction of a job's intervals that we check."""
         kind, _, number = self._settings.check.partition(":")
-        return float(number) if kind == "sample" else min(1.0, deterrence(job, self._settings.samplers).share)
+        return float(number) if kind == "sample" else min(1.0, self._needed(job).share)
+
+    def _needed(self, job: JobView) -> Deterrence:
+        """Return what a job calls for, with its pool once its draw is known."""
+        return deterrence(job, self._settings.samplers, self._pools[job.id])
 
     def plan(self, job: JobView, group: Group) -> Plan | None:
         """Return what to check of a claimed root; None while its draw is not known.
@@ -86,7 +92,7 @@ class Samples:
             found = self._public(job, group)
             if found is None:
                 return None
-            job, seed = found
+            job, self._pools[job.id], seed = found
         else:
             seed = secret_seed(self._secret(job), group.root)
         intervals = leaf_count(0, terms.steps, terms.strides[0])
@@ -147,7 +153,7 @@ class Samples:
             if self._told[job.id]:
                 return
             self._told[job.id] = True
-        needed = deterrence(job, self._settings.samplers)
+        needed = self._needed(job)
         _log.info(
             "sample.plan",
             job=job.id,
@@ -165,12 +171,12 @@ class Samples:
         with self._telling:
             return Salts(self._node.transactions.account, self._node.database).secret(*where, job.id)
 
-    def _public(self, job: JobView, group: Group) -> tuple[JobView, bytes] | None:
-        """Return the job by which a share is drawn, and the seed: of the block after the root's first claim. None while
-        there is none.
+    def _public(self, job: JobView, group: Group) -> tuple[JobView, int, bytes] | None:
+        """Return the job by which a share is drawn, its pool in wei, and the seed: of the block after the root's first
+        claim. None while there is none.
 
         SAFETY: what one endpoint says of these chooses what is checked, once and for good. So the block is that of most
-        endpoints, and others confirm the job and its claims.
+        endpoints, and others confirm the job, its pool and its claims.
         SAFETY: a refutation's root is not a claim, but has the event of one. Who refutes first and claims that root
         afterwards would know the draw.
         """
@@ -181,9 +187,10 @@ class Samples:
         claims = [e.block for e in events if e.name == "Claimed" and e.args["group"] == group.index]
         if not claims or claims[0] >= snapshot.block.number:
             return None
+        pool = snapshot.pool(told).amount
         snapshot.confirm()
         address = self._node.address or "0x" + "00" * 20
-        return told, public_seed(client.agreed_block(claims[0] + 1).hash, address, group.root)
+        return told, pool, public_seed(client.agreed_block(claims[0] + 1).hash, address, group.root)
 
 
 class Sampler:
@@ -197,7 +204,7 @@ class Sampler:
         self._begun = node.remembered.of_jobs(bool)
         self._found: dict[int, list[Refuted]] = {}
         self._is_due = node.remembered.of_jobs(bool)
-        """Whether something could be staked on a refutation at the last look."""
+        """Jobs in which a refutation could be staked on at the last look."""
 
     def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         """Return what is due in a job, and its right claim where the whole of it had to be computed."""

@@ -385,6 +385,7 @@ def test_a_draw_is_of_the_claim_and_not_of_a_refutation_with_its_root() -> None:
         job=lambda _: job,
         job_events=lambda *_: events,
         block=SimpleNamespace(number=30),
+        pool=lambda of: SimpleNamespace(amount=7 if of is job else 0),
         confirm=lambda: confirmed.append(True),
     )
     block = lambda number: SimpleNamespace(hash=bytes([number]))  # noqa: E731
@@ -392,5 +393,5 @@ def test_a_draw_is_of_the_claim_and_not_of_a_refutation_with_its_root() -> None:
     me = "0x" + "aa" * 20
     node: Any = SimpleNamespace(client=client, settings=NOTHING, remembered=Remembered(), address=me)
     group: Any = SimpleNamespace(index=2, root=root)
-    assert Samples(node)._public(job, group) == (job, public_seed(bytes([21]), me, root))
+    assert Samples(node)._public(job, group) == (job, 7, public_seed(bytes([21]), me, root))
     assert confirmed
