@@ -109,9 +109,8 @@ class Daemon:
         self.gauges = Gauges(self.metrics, self.address)
         about = {"role": self.role, "account": self.address, "chain_id": self.settings.chain_id}
         self.notices = Notices(self.settings.notify, about, self.remembered.of_jobs(set), self.problems)
-        self.reserve = Reserve(
-            lambda: self.client.head(), self._pending, lambda job: self.keeper.stake(job, True)
-        )
+        staked = partial(self.keeper.stake, staked=True)
+        self.reserve = Reserve(lambda: self.client.head(), self._pending, staked)
         self.duties = DutyBook(self.database, self.reserve.jobs, Means.of(self.settings))
 
     def _pending(self) -> list[int]:
