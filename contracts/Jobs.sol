@@ -239,8 +239,12 @@ contract Jobs is DataAvailabilityHook {
     function priceOf(uint256 jobId, bytes32 root) public view returns (uint256) {
         KeptJob storage job = _jobs[jobId];
         uint256 stake = stakeOf(jobId);
-        if (_groupOf(jobId, job, root) != 0) return stake << (uint256(job.followers) + 1);
-        return stake * (FLAT + job.founded) / FLAT;
+        uint256 found = _groupOf(jobId, job, root);
+        if (found == 0) return stake * (FLAT + job.founded) / FLAT;
+        // SAFETY: claims of this root alone count. Those of a lie are paid back if the lie is accepted, so they must not keep
+        // anybody from the right root. INVARIANT: slot holders come first; without one, a challenger has founded the group.
+        KeptGroup storage group = _groups[jobId][found - 1];
+        return stake << (group.slots == 0 ? group.size : group.size - group.slots + 1);
     }
 
     /// @dev Returns whether a claim of this root was lost, and another one stands or the root can be claimed again.

@@ -51,10 +51,12 @@ def fee_at(base_fee: int, low: int, high: int) -> int:
     return max(low, min(2 * base_fee, high))
 
 
-def claim_price(stake: int, founded: int, followers: int, *, claimed: bool) -> int:
+def claim_price(stake: int, founded: int, followers: int | None) -> int:
     """Return the stake of a challenger's claim, in wei (docs/protocol.md, section 6). ``stake``: that of a slot now;
-    ``claimed``: True if the root has been claimed before; ``founded`` and ``followers`` are the job's counters."""
-    return stake << (followers + 1) if claimed else stake * (FLAT + founded) // FLAT
+    ``founded``: number of roots that challengers were the first to claim; ``followers``: number of challengers that
+    have claimed this root after it was founded, None if nobody has claimed it."""
+    # SAFETY: claims of other roots make this one no dearer: their stakes come back if theirs is accepted.
+    return stake * (FLAT + founded) // FLAT if followers is None else stake << (followers + 1)
 
 
 def refutation_price(stake: int, count: int) -> int:

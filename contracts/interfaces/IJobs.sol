@@ -267,7 +267,7 @@ interface IJobs is IEscrow, ITimed {
 
     /// @notice Returns the stake of a challenger's claim of this root now, in wei, with `S` as `stakeOf` the job. A new
     /// root, the `n`-th from zero that challengers bring: `S * (16 + n) / 16`. A root that was claimed before, as the
-    /// `r`-th such claim from one: `S * 2^r`.
+    /// `r`-th challenger, from one, that claims this root after it was founded: `S * 2^r`.
     function priceOf(uint256 jobId, bytes32 root) external view returns (uint256);
 
     /// @notice Returns the stake of a refutation of this root now, in wei: `stakeOf` the job times two for each

@@ -228,7 +228,7 @@ struct Group {
     /// @dev The match the group is in, or zero.
     uint256 matchId;
     /// @dev Position of the spokesman in `members`. INVARIANT: exactly the members before it have lost.
-    /// NOTE: each claim of a claimed root costs twice the one before, so there are at most a hundred or so.
+    /// NOTE: each further claim of a root costs twice the one before, so there are at most a hundred or so.
     uint16 spokesman;
     /// @dev Number of members that hold slots. INVARIANT: they are the first ones.
     uint8 slots;

@@ -19,7 +19,7 @@ from referee_py.walk.reason import Reason
 from tests.model.chain_model import ChainModel
 from tests.model.jobs import Claim, Job, JobTerms, Match, Refutation
 
-from .bounds import delay_bound
+from .bounds import delay_bound, delay_by_levels
 
 NO_ROOTS = bytes(32), bytes(32), bytes(32), bytes(32)
 
@@ -223,6 +223,7 @@ class Siege:
             seconds=self.now - start,
             groups=len(job.groups) - refutations,
             refutations=refutations,
+            lives=tuple(len(group.members + group.queue) for group in job.groups if group.refutes is None),
             reopened=job.reopened,
             spares=len(job.claims) - len(job.groups),
             matches=self.matches,
@@ -244,6 +245,8 @@ class Outcome:
     seconds: int
     groups: int
     refutations: int
+    lives: tuple[int, ...]
+    """The number of claims and refutations of each root."""
     reopened: int
     spares: int
     matches: int
@@ -259,3 +262,8 @@ class Outcome:
         # NOTE: a second challenge period begins at most a match after the first, and the count begins again at its end.
         again = delay_bound(self.groups, spares, LONGEST, PERIOD) + PERIOD if self.reopened else 0
         return delay_bound(self.groups, spares, LONGEST, PERIOD) + again
+
+    @property
+    def bound_by_levels(self) -> float:
+        bound = delay_by_levels(self.lives, LONGEST, PERIOD)
+        return 2 * bound + PERIOD if self.reopened else bound

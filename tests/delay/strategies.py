@@ -67,6 +67,40 @@ class GiveAway(Strategy):
         return Ending(LONGEST, 1 << roots.index(TRUTH) if TRUTH in roots else 1)
 
 
+class GiveAwayForALie(Strategy):
+    """The one trainer has the right root. In the last second of the challenge phase a lie comes, with so many claims
+    behind it; then the right root is given away to it, before anybody else has claimed it."""
+
+    def __init__(self, behind: int) -> None:
+        super().__init__(1 + behind, (TRUTH,))
+
+    def claims(self, siege: Siege) -> list[int]:
+        return [LIE] * self.liars if siege.now == siege.job.challenge_end - 1 else []
+
+    def ending(self, siege: Siege, match: Match) -> Ending:
+        roots = [siege.roots[root] for root in match.terms.roots]
+        return Ending(losers=1 << roots.index(TRUTH) if TRUTH in roots else 1)
+
+
+class InHalves(Strategy):
+    """Each of the liars' roots has `lives` claims. Half of the roots lose all of theirs to the other half, which keeps
+    its own for later; then a half of those, and so on."""
+
+    def __init__(self, liars: int, lives: int) -> None:
+        super().__init__(liars, (LIE,))
+        self._lives = lives
+
+    def claims(self, siege: Siege) -> list[int]:
+        if siege.now != siege.job.challenge_end - 1:
+            return []
+        roots = range(LIE, LIE + self.liars)
+        return [*roots[1:], *[root for _ in range(1, self._lives) for root in roots]]
+
+    def ending(self, siege: Siege, match: Match) -> Ending:
+        roots = [siege.roots[root] for root in match.terms.roots]
+        return Ending(losers=1 << roots.index(max(roots)))
+
+
 class Behind(Strategy):
     """`liars` claim one lie, and speak for it one after the other."""
 

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from .siege import LONGEST, PERIOD, REWARD, STAKE, TRUTH, Outcome, Siege, Strategy
-from .strategies import LIE, AtOnce, AtRandom, Behind, Choices, Every, GiveAway, OneByOne, Refuting
+from .bounds import levels
+from .siege import LONGEST, PERIOD, REWARD, STAKE, TRUTH, Outcome, Siege, Strategy, run
+from .strategies import (
+    LIE,
+    AtOnce,
+    AtRandom,
+    Behind,
+    Choices,
+    Every,
+    GiveAway,
+    GiveAwayForALie,
+    InHalves,
+    OneByOne,
+    Refuting,
+)
 
 
 def held(outcome: Outcome) -> Outcome:
     """Check all that must hold for any behaviour of liars."""
     assert outcome.accepted == TRUTH
     assert outcome.seconds <= outcome.bound
+    assert outcome.seconds <= outcome.bound_by_levels
     assert outcome.honest_won >= 0
     assert 2 * outcome.burned >= outcome.liars_lost, "at most half of what one liar loses is another's"
     return outcome
@@ -42,6 +56,43 @@ def test_giving_away_expect_the_honest_claim_costs_four_times_what_they_lose_at_
     assert outcome.spares == trainers - 1 + again + 1
     assert outcome.honest_paid == STAKE << (again + 1)
     assert outcome.honest_paid <= 4 * outcome.liars_lost
+
+
+class Limited(Siege):
+    """An honest challenger that has so many wei."""
+
+    def __init__(self, strategy: Strategy, wei: int) -> None:
+        super().__init__(strategy)
+        self.wei = wei
+
+    def claim(self, number: int, *, honest: bool = False) -> None:
+        if not honest or self.model.price_of(self.id, run(number).root) <= self.wei:
+            super().claim(number, honest=honest)
+
+
+@pytest.mark.parametrize("behind", [0, 1, 2, 6])
+def test_claims_behind_a_lie_expect_the_right_root_is_no_dearer_for_them(behind: int) -> None:
+    """Their stakes come back if the lie is accepted, so they must not keep anybody from the right root."""
+    outcome = held(Limited(GiveAwayForALie(behind), 2 * STAKE).play())
+    assert outcome.honest_paid == 2 * STAKE
+    assert outcome.liars_lost >= outcome.liars_paid - STAKE // 2, (
+        "all but half of what the lie won from its ally"
+    )
+
+
+def test_without_the_price_of_a_second_claim_expect_the_lie_is_accepted() -> None:
+    outcome = Limited(GiveAwayForALie(6), 2 * STAKE - 1).play()
+    assert (outcome.accepted, outcome.honest_paid) == (LIE, 0)
+
+
+@pytest.mark.parametrize(("liars", "lives"), [(1, 1), (8, 1), (1, 4), (8, 2), (8, 4), (16, 3)])
+def test_roots_that_keep_their_spares_expect_the_logarithm_of_the_roots_for_each(
+    liars: int, lives: int
+) -> None:
+    outcome = held(Siege(InHalves(liars, lives)).play())
+    rounds = -(-outcome.seconds // LONGEST)
+    print(f"{liars} roots of {lives} claims: {rounds} rounds, {levels(outcome.lives):.1f} at most")
+    assert rounds <= levels(outcome.lives) + 2 * PERIOD / LONGEST
 
 
 @pytest.mark.parametrize("depth", [1, 4, 10])

@@ -32,7 +32,6 @@ def job_view(model: ChainModel, job_id: int, now: int) -> JobView:
         open_matches=job.open_matches,
         waiting=job.waiting,
         founded=job.founded,
-        followers=job.followers,
         reopened=job.reopened,
         accepted_root=accepted.root if accepted else NOTHING,
         accepted_last=accepted.last if accepted else NOTHING,

@@ -190,6 +190,11 @@ class Job:
         """Return the group of a claimed root; None if nobody has claimed it. NOTE: a refutation claims nothing."""
         return next((group for group in self.groups if group.root == root and group.refutes is None), None)
 
+    def followers_of(self, root: bytes) -> int | None:
+        """Return how many challengers have claimed a root after it was founded; None if nobody has claimed it."""
+        group = self.group_of(root)
+        return None if group is None else sum(not self.claims[k].slot for k in group.members[1:])
+
     @property
     def unrevealed(self) -> int:
         """Stakes of slot holders that have revealed no claim, in wei."""

@@ -32,8 +32,7 @@ class Market(Escrow):
     def price_of(self, job_id: int, root: bytes) -> int:
         """Return the present stake of a challenger's claim of a root, in wei."""
         job = self.jobs[job_id]
-        claimed = job.group_of(root) is not None
-        return claim_price(self.stake_of(job_id), job.founded, job.followers, claimed=claimed)
+        return claim_price(self.stake_of(job_id), job.founded, job.followers_of(root))
 
     def refutation_price_of(self, job_id: int, root: bytes) -> int:
         """Return the present stake of a refutation of a root, in wei."""

@@ -97,7 +97,6 @@ def job(number: int = 1, **changes: Any) -> JobView:
         "open_matches": 0,
         "waiting": None,
         "founded": 0,
-        "followers": 0,
         "reopened": 0,
         "accepted_root": bytes(32),
         "accepted_last": bytes(32),

@@ -93,7 +93,6 @@ def as_posted(offer: Offer, terms: Terms, market: Market) -> JobView:
         open_matches=0,
         waiting=None,
         founded=0,
-        followers=0,
         reopened=0,
         accepted_root=bytes(32),
         accepted_last=bytes(32),

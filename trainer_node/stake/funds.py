@@ -30,7 +30,8 @@ WATCH = Measured(350_000, Counts(new=6, overwritten=6, value=1))
 """To commit, show, collect and withdraw, together; see tests/contracts/watch/Watch.t.sol. NOTE: the base of the other
 three transactions, of which Amsterdam takes less, is not counted."""
 RACED = 2
-"""Highest price of a watcher's claim, in stakes of a first claim (after sixteen other new roots)."""
+"""Highest price of a watcher's claim, in stakes of a first claim: after sixteen other new roots, or of a root that its
+first claimant has given away, whatever is claimed behind others."""
 
 
 # ---------------------------------------------------------------------- sent
@@ -49,10 +50,10 @@ def offer(job: JobView, root: bytes) -> Value:
     NOTE: if possible the value is less than a second claim of the root would take now. So the claim is refused if
     somebody else has just claimed the root.
     """
-    claimed = job.group_of_root(root) is not None
-    soon, least = (claim_price(s, job.founded, job.followers, claimed=claimed) for s in job.stake_sent)
-    if not claimed:
-        price, second = job.price_of(root), job.stake_now << (job.followers + 1)
+    followers = job.followers_of(root)
+    soon, least = (claim_price(s, job.founded, followers) for s in job.stake_sent)
+    if followers is None:
+        price, second = job.price_of(root), claim_price(job.stake_now, job.founded, 0)
         soon = min(soon * 5 // 4, second - 1) if price < second else soon * 5 // 4
     return Value(soon, min(least, soon))
 

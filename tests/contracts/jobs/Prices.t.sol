@@ -39,22 +39,35 @@ contract PricesTest is Market {
         eq(address(jobs).balance, REWARD + 3 * STAKE + 40 * STAKE + (39 * 40 / 2) * STAKE / 16, "balance");
     }
 
-    /// @dev `S 2^r`, for every root, whether its group lives or is dead.
+    /// @dev `S 2^r`, counted for each root, whether its group lives or is dead.
     function test_eachFurtherClaimOfARootIsTwiceAsDear() public {
         uint256 job = claimed(7, 8);
         eq(priceOf(job, 7), 2 * STAKE, "the first");
         eq(challenge(job, person(3), 7), 2 * STAKE, "of the one");
-        eq(challenge(job, person(4), 8), 4 * STAKE, "of the other");
+        eq(priceOf(job, 7), 4 * STAKE, "the next of it");
+        eq(challenge(job, person(4), 8), 2 * STAKE, "of the other, for which that does not count");
         winByDefault(job, 7);
         winByDefault(job, 7);
         yes(!isClaimed(job, 8), "dead");
-        eq(challenge(job, person(5), 8), 8 * STAKE, "of a dead one");
-        eq(priceOf(job, 7), 16 * STAKE, "the next");
+        eq(challenge(job, person(5), 8), 4 * STAKE, "of a dead one");
+        eq(priceOf(job, 8), 8 * STAKE, "the next of it");
+        eq(priceOf(job, 7), 4 * STAKE, "and of the other still");
         _counts(job, 0, 3);
         eq(priceOf(job, 9), STAKE, "a new root is no dearer for it");
         challenge(job, person(6), 9);
-        eq(priceOf(job, 7), 16 * STAKE, "and makes no other dearer");
+        eq(priceOf(job, 7), 4 * STAKE, "and makes no other dearer");
         _counts(job, 1, 3);
+    }
+
+    /// @dev The challenger that founds a root is no follower, and neither is any slot holder.
+    function test_aRootOfAChallengerCountsFromItsSecondClaim() public {
+        uint256 job = claimed(7, 7);
+        challenge(job, person(3), 8);
+        for (uint160 n = 1; n < 6; ++n) {
+            eq(challenge(job, person(10 + n), 8), STAKE << n, "founded by a challenger");
+            eq(challenge(job, person(20 + n), 7), STAKE << n, "founded by slot holders");
+        }
+        _counts(job, 1, 10);
     }
 
     /// @dev Trainers who share a root pay one stake each, and make none dearer.

@@ -63,7 +63,6 @@ def job(phase: JobPhase, **changes: object) -> JobView:
         open_matches=0,
         waiting=None,
         founded=0,
-        followers=0,
         reopened=0,
         accepted_root=ROOT,
         accepted_last=ROOT,

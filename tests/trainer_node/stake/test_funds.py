@@ -20,11 +20,11 @@ ME, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20
 RIGHT, WRONG = b"\x01" * 32, b"\x02" * 32
 
 
-def claimed(**changes: Any) -> JobView:
-    """Return a job in which another party has claimed the wrong root."""
-    claim = ClaimView(0, OTHER, 1, 0, True, False, False, "")
-    group = Group(0, WRONG, bytes(32), 0, 0, 0, 0, (0,))
-    return job(**{"phase": JobPhase.CHALLENGE, "claims": (claim,), "groups": (group,), **changes})
+def claimed(followers: int = 0, **changes: Any) -> JobView:
+    """Return a job in which another party has claimed the wrong root, and so many challengers behind it."""
+    claims = tuple(ClaimView(k, OTHER, 1, 0, k == 0, False, False, "") for k in range(1 + followers))
+    group = Group(0, WRONG, bytes(32), 0, 0, 0, 0, tuple(range(1 + followers)))
+    return job(**{"phase": JobPhase.CHALLENGE, "claims": claims, "groups": (group,), **changes})
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,36 @@ def test_no_more_is_staked_than_is_allowed(stake: int, most: int, dear: bool) ->
 def test_a_new_root_is_claimed_for_a_little_more_than_its_price(
     founded: int, followers: int, root: bytes, want: int
 ) -> None:
-    situation = claimed(stake=1000, founded=founded, followers=followers)
+    situation = claimed(followers, stake=1000, founded=founded)
     assert offer(situation, root).wanted == want
+
+
+def test_a_claimed_root_takes_twice_as_much_with_each_challenger_that_has_claimed_it() -> None:
+    """Whoever founded it, and however many slot holders share it: claims of another root do not count."""
+    sharing = [
+        ClaimView(0, OTHER, 1, 0, True, False, False, ""),
+        ClaimView(1, OTHER, 1, 0, True, False, False, ""),
+    ]
+    others = [ClaimView(k, OTHER, 1, 1, False, False, False, "") for k in range(2, 6)]
+    groups = (
+        Group(0, RIGHT, bytes(32), 0, 0, 0, 0, (0, 1)),
+        Group(1, WRONG, bytes(32), 0, 0, 0, 0, (2, 3, 4, 5)),
+    )
+    situation = job(phase=JobPhase.CHALLENGE, stake=1000, claims=(*sharing, *others), groups=groups)
+    assert (situation.followers_of(RIGHT), situation.price_of(RIGHT)) == (0, 2000)
+    assert (situation.followers_of(WRONG), situation.price_of(WRONG)) == (3, 16_000)
+
+
+def test_what_a_watcher_keeps_pays_for_a_root_that_was_given_away() -> None:
+    """However many claims are behind the lie that has won, `RACED` stakes are enough."""
+    claims = tuple(ClaimView(k, OTHER, 1, min(k, 1), k == 0, k == 0, False, "") for k in range(8))
+    groups = (
+        Group(0, RIGHT, bytes(32), 0, 1, 1, 0, (0,)),
+        Group(1, WRONG, bytes(32), 0, 0, 0, 0, tuple(range(1, 8))),
+    )
+    situation = offered(phase=JobPhase.CHALLENGE, claims=claims, groups=groups)
+    dear = replace(situation, base_fee=DEAR)
+    assert dear.price_of(RIGHT) <= kept_to_watch(situation, DEAR) - quarrel(situation, DEAR)
 
 
 def test_each_stake_in_a_job_keeps_what_its_dispute_may_take() -> None:
@@ -146,8 +174,8 @@ def test_a_reveal_brings_what_a_slot_has_risen_by() -> None:
 
 
 def test_of_a_claim_no_less_is_sent_than_it_takes() -> None:
-    for founded, followers in ((0, 0), (15, 0), (16, 3)):
-        situation = offered(founded=founded, followers=followers, phase=JobPhase.CHALLENGE)
+    for founded in (0, 15, 16):
+        situation = offered(founded=founded, phase=JobPhase.CHALLENGE)
         sent = offer(situation, RIGHT)
         assert situation.price_of(RIGHT) <= sent.least <= sent.wanted
 

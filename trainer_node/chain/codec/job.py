@@ -20,7 +20,7 @@ from .base import Calls, Made, View, known
 
 MAX_SLOTS = 16
 MAX_CLAIMS = 1 << 16
-"""NOTE: the contract has no limit; this many new roots would cost 130 million stakes."""
+"""NOTE: the contract has no limit; this many claims would cost four million stakes."""
 MAX_STRIDES = 8
 NEVER = 1 << 64
 MAX_VERIFIERS = 255
@@ -127,7 +127,6 @@ class JobView(JobTerms):
     open_matches: int
     waiting: int | None
     founded: int
-    followers: int
     reopened: int
     """End of the challenge period that a refutation has opened, because no claim was left; 0 if none has."""
     accepted_root: bytes
@@ -204,8 +203,12 @@ class JobView(JobTerms):
 
     def price_of(self, root: bytes) -> int:
         """Return the wei that a challenger's claim of a root has to stake in this block."""
-        claimed = self.group_of_root(root) is not None
-        return claim_price(self.stake_now, self.founded, self.followers, claimed=claimed)
+        return claim_price(self.stake_now, self.founded, self.followers_of(root))
+
+    def followers_of(self, root: bytes) -> int | None:
+        """Return how many challengers have claimed a root after it was founded; None if nobody has claimed it."""
+        group = self.group_of_root(root)
+        return None if group is None else sum(not self.claims[k].slot for k in group.members[1:])
 
     def refutation_count(self, root: bytes) -> int:
         """Return the number of refutations of a root so far."""
