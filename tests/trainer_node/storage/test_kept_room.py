@@ -161,7 +161,8 @@ def test_a_stake_that_was_sent_and_is_not_shown_yet_keeps_its_room_and_its_state
     role = Participant(node, works, lambda *_: ([], None))
 
     def look(block: int) -> None:
-        at: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=block, base_fee=0))
+        shown = SimpleNamespace(number=block, base_fee=0)
+        at: Any = SimpleNamespace(now=0, block=shown, confirm=lambda **_: None)
         role.turns(at, job(OURS, phase=JobPhase.CHALLENGE, challenge_end=10**6))
 
     def there() -> bool:
