@@ -110,7 +110,7 @@ OF_DISPUTES = (
     Work(
         "matches about a right root, one after the other",
         "wrong claims and refutations",
-        "logarithmic in what their authors stake",
+        "the square of the logarithm of what their authors stake, at most ([economics.md](economics.md), section 3)",
         "a stake each, doubled with every refutation of a root",
         "R/game/test_refuted_matches.py::test_an_honest_claim_wins_against_every_refutation",
     ),
