@@ -115,10 +115,12 @@ contract Jobs is DataAvailabilityHook {
         // second. With rounding logs nobody could: without the trainer's logs no run is right.
         if (job.reveals == 0) revert NothingRevealed(jobId);
         _checkRipe(jobId, _checkClaim(jobId, job, claim, 0, salt));
-        bool founds = _groupOf(jobId, job, claim.root) == 0;
+        uint256 found = _groupOf(jobId, job, claim.root);
         // SAFETY: if new roots were admitted later, each would delay the end by a match.
-        if (closed && (founds || !_isReclaimable(jobId, claim.root))) revert RootClosed(claim.root);
-        uint256 stake = priceOf(jobId, claim.root);
+        if (closed && (found == 0 || !_isReclaimable(job, _groups[jobId][found - 1]))) {
+            revert RootClosed(claim.root);
+        }
+        uint256 stake = _priceOf(jobId, job, found);
         _take(msg.value, stake);
         _hasClaimed[jobId][msg.sender] = true;
         uint32 number = _claimCount(job);
@@ -236,22 +238,29 @@ contract Jobs is DataAvailabilityHook {
         return slot != 0 && _seats[jobId][slot - 1].flags & CLAIMS != 0;
     }
 
-    function priceOf(uint256 jobId, bytes32 root) public view returns (uint256) {
+    function priceOf(uint256 jobId, bytes32 root) external view returns (uint256) {
         KeptJob storage job = _jobs[jobId];
+        return _priceOf(jobId, job, _groupOf(jobId, job, root));
+    }
+
+    /// @dev `found`: the root's group, counted from one; zero for a root that nobody has claimed.
+    function _priceOf(uint256 jobId, KeptJob storage job, uint256 found) private view returns (uint256) {
         uint256 stake = stakeOf(jobId);
-        uint256 found = _groupOf(jobId, job, root);
         if (found == 0) return stake * (FLAT + job.founded) / FLAT;
         // SAFETY: claims of this root alone count. Those of a lie are paid back if the lie is accepted, so they must not keep
         // anybody from the right root. INVARIANT: slot holders come first; without one, a challenger has founded the group.
         KeptGroup storage group = _groups[jobId][found - 1];
-        return stake << (group.slots == 0 ? group.size : group.size - group.slots + 1);
+        uint256 slots = group.slots;
+        // SAFETY: a group has no more slots than members.
+        unchecked {
+            return stake << (slots == 0 ? group.size : group.size - slots + 1);
+        }
     }
 
     /// @dev Returns whether a claim of this root was lost, and another one stands or the root can be claimed again.
-    function _isReclaimable(uint256 jobId, bytes32 root) private view returns (bool) {
-        KeptGroup storage group = _groups[jobId][_groupOf(jobId, _jobs[jobId], root) - 1];
+    function _isReclaimable(KeptJob storage job, KeptGroup storage group) private view returns (bool) {
         // NOTE: where logs are withheld nothing is accepted, so there is nothing to defend.
-        if (group.spokesman == 0 || _jobs[jobId].finder != address(0)) return false;
+        if (group.spokesman == 0 || job.finder != address(0)) return false;
         return group.spokesman < group.size || _time() < group.until;
     }
 

@@ -79,6 +79,11 @@ class Network:
         self._lock.enter_context(exclusive_name(f"network/{name}", f"the folder {self.folder}"))
         try:
             emptied(self.folder, BY, self._made)
+        except BaseException:
+            # SAFETY: what is left in the folder then may be somebody's, so none of it is noted as ours.
+            self._lock.close()
+            raise
+        try:
             self.password.touch(0o600)
             self.password.write_text(secrets.token_hex(16))
             self._start_chain()

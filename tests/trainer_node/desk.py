@@ -134,8 +134,8 @@ class Sent:
     calls: list[Call] = field(default_factory=list)
     outcomes: dict[int, tuple[str, int | None]] = field(default_factory=dict)
     """By number of those for which nothing waits: how they ended, in which block."""
-    used: set[int] = field(default_factory=set)
-    """Those that are mined, though no receipt is shown."""
+    used: dict[int, int] = field(default_factory=dict)
+    """Those that are mined, though no receipt is shown, and their blocks."""
 
     @property
     def means(self) -> Any:
@@ -156,8 +156,9 @@ class Sent:
         numbers = [number for number, (status, _) in self.outcomes.items() if status == "open"]
         return [number for number in numbers if to is None or self.calls[number - 1].to == to]
 
-    def outcome(self, number: int) -> tuple[str, int | None]:
-        return self.outcomes[number]
+    def counts_at(self, number: int, block: int) -> bool:
+        status, mined = self.outcomes[number]
+        return block >= mined if mined is not None else status != "open" or block >= self.used.get(number, block + 1)
 
     def places(self, contract: Contract, call: Call) -> list[Place]:
         """Return the places that a call to the contract of requests names."""

@@ -113,6 +113,10 @@ class AccountReader:
         """Return the count that most have reached."""
         return low(self.nonces(block))
 
+    def used(self, nonce: int, block: int) -> bool:
+        """Return whether the account has used a nonce by the block of this number, as the endpoint that is asked says."""
+        return self._nonce(block) > nonce
+
     def known(self, attempt: Attempt) -> bool:
         """Return whether most know the transaction; False where they cannot say, and to send it again does no harm."""
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -78,7 +77,7 @@ class Endpoint:
         timeout_s: float,
         max_bytes: int,
         alone: bool = False,
-        lost: Path | None = None,
+        lost: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:

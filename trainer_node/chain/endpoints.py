@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
@@ -292,7 +291,7 @@ def connect(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     max_bytes: int = DEFAULT_MAX_BYTES,
     metrics: Metrics | None = None,
-    lost: Path | None = None,
+    lost: str | None = None,
     clock: Callable[[], float] = time.monotonic,
     wait: Callable[..., Any] = wait,
     sleep: Callable[[float], None] = time.sleep,

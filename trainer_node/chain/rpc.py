@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -91,9 +90,9 @@ class BoundedProvider(JSONBaseProvider):
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        lost: Path | None = None,
+        lost: str | None = None,
     ) -> None:
-        """``lost``: the folder in which no settings were found, if the endpoint is their default."""
+        """``lost``: words and remedy where no settings were found, if the endpoint is their default."""
         super().__init__()
         # SAFETY: processes that share a connection by a fork take no answer that is to the other's request.
         self.request_counter = iter(lambda: secrets.randbits(48), -1)  # type: ignore[assignment]
@@ -168,7 +167,7 @@ def _is_refused(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _nobody_listens(url: str, lost: Path | None, error: Exception) -> NoReturn:
+def _nobody_listens(url: str, lost: str | None, error: Exception) -> NoReturn:
     """Raise NobodyListens for an endpoint; ``lost`` is that of `BoundedProvider`."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -176,9 +175,7 @@ def _nobody_listens(url: str, lost: Path | None, error: Exception) -> NoReturn:
     start = f"(one of this machine: `{development_chain(port)}`)"
     if lost is not None:
         raise NobodyListens(
-            f"nothing listens at {address}, and no assay.toml was found in {lost}; change to the folder that "
-            f"`assay quickstart FOLDER` made, name its file with --config FILE, start the chain {start}, or name its "
-            "endpoint in rpc_url"
+            f"nothing listens at {address}, and {lost}, start the chain {start}, or name its endpoint in rpc_url"
         ) from error
     if not _is_local(parts.hostname or ""):
         raise NobodyListens(

@@ -211,14 +211,16 @@ class TransactionManager:
         """Return the ids of transactions that may still be mined, by nonce; ``to``: only those to this contract."""
         return [row.id for row in self._outbox.open_rows() if to is None or row.to == to]
 
-    def outcome(self, transaction_id: int) -> tuple[str, int | None]:
-        """Return how one of our transactions has ended, or "open", and the block that it was mined in. One that is so
-        old that the database has dropped it counts as lost."""
+    def counts_at(self, transaction_id: int, block: int) -> bool:
+        """Return whether the state at the block of this number, as the endpoint that is asked shows it, has what came of
+        one of our transactions; True also of one that was lost. Raises RpcUnavailable and RpcCorrupt."""
         try:
             row = self._outbox.row(transaction_id)
         except ChainError:
-            return "lost", None
-        return row.status, row.block
+            return True  # NOTE: so old that the database has dropped it
+        if row.block is not None:
+            return row.block <= block
+        return row.status != "open" or self._reader.used(row.nonce, block)
 
     def balance(self) -> int:
         """Return the wei of the account in the latest block."""

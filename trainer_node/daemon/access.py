@@ -74,8 +74,7 @@ def open_client(
         file, lost = settings.deployment_file, settings.lost
         if settings.deployment is None and lost is not None and not file.exists():
             raise ConfigError(
-                f"{file} is missing, and no assay.toml was found in {lost}; change to the folder that "
-                "`assay quickstart FOLDER` made, name its file with --config FILE, or set deployment"
+                f"{file} is missing, and {lost}, or set deployment"
             )
         return _client(settings, web3, Deployment.load(file), database)
     return _client_of_release(settings, web3, Releases(web3, settings.releases), release, database)

@@ -127,10 +127,7 @@ def require_key(settings: Settings) -> None:
     if settings.signer_url is not None or path.exists():
         return
     if settings.keystore is None and lost is not None:
-        raise KeystoreError(
-            f"there is no key at {path}, and no assay.toml was found in {lost}; change to the folder that "
-            "`assay quickstart FOLDER` made, name its file with --config FILE, or make a key with `assay key new`"
-        )
+        raise KeystoreError(f"there is no key at {path}, and {lost}, or make a key with `assay key new`")
     raise KeystoreError(f"there is no key at {path}; make one with `assay key new` or set keystore")
 
 

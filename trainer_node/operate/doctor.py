@@ -185,7 +185,7 @@ def _database(settings: Settings) -> Iterator[Finding]:
 def _key(settings: Settings, *, opens: bool) -> Iterator[Finding]:
     path, lost = settings.keystore_path, settings.lost
     if not path.exists():
-        where = "" if lost is None else f", and no assay.toml was found in {lost}"
+        where = "" if lost is None else f", and {lost.partition('; ')[0]}"
         yield Finding(
             *("key", State.WARN, f"there is no key at {path}{where}"),
             "make one with `assay key new`; only `assay challenger run --mode watch` and `assay monitor` need none",

@@ -84,12 +84,13 @@ class DataResponder:
         ready = {key: answer for key, answer in ready.items() if key in wanted}
         if not ready:
             return
-        mined = self._mined_in(job.id)
-        if mined is None:
+        if self._on_its_way(job.id):
             return
+        last = self._sent.get(job.id)
 
         def still_open(head: Snapshot) -> frozenset[Key] | None:
-            if head.block.number < mined:
+            # SAFETY: a block without our last answers shows as open what they have answered.
+            if last is not None and not self._transactions.counts_at(last, head.block.number):
                 return None
             if head.block.number <= snapshot.block.number:
                 return frozenset(ready)
@@ -143,8 +144,8 @@ class DataResponder:
         """True while answers are being computed."""
         return self._answers.busy
 
-    def _mined_in(self, job_id: int) -> int | None:
-        """Return the block that has the last answers to a job's requests, 0 without any; None: they are on their way.
+    def _on_its_way(self, job_id: int) -> bool:
+        """Return whether the last answers to a job's requests may still wait for a block.
 
         SAFETY: one transaction at a time, so that a move of a match, which is mined after it, is a block late at most.
         """
@@ -155,13 +156,7 @@ class DataResponder:
             with contextlib.suppress(ChainError):
                 open_ones &= set(self._transactions.means.waiting())
         self._earlier &= open_ones
-        if self._earlier:
-            return None
-        if job_id not in self._sent:
-            return 0
-        if self._sent[job_id] in open_ones:
-            return None
-        return self._transactions.outcome(self._sent[job_id])[1] or 0
+        return bool(self._earlier) or self._sent.get(job_id) in open_ones
 
     def _batch(
         self, job: JobView, order: Sequence[Key], ready: Mapping[Key, Response], replay: Replay

@@ -27,10 +27,15 @@ class ReadSettings(BaseSettings):
         self._without_file = path is None
 
     @property
-    def lost(self) -> Path | None:
-        """The folder in which no file was found, if none was named; None if there was one, or they are not from a
-        command. What a default of theirs does not find may be in another folder."""
-        return Path.cwd() if self._without_file else None
+    def lost(self) -> str | None:
+        """Words and remedy where no file was found, and none was named: what a default of theirs does not find may be in
+        another folder. None if there was a file, or they are not from a command."""
+        if not self._without_file:
+            return None
+        return (
+            f"no assay.toml was found in {Path.cwd()}; change to the folder that `assay quickstart FOLDER` made, name "
+            "its file with --config FILE"
+        )
 
 
 def config_file(config: Path | None = None) -> tuple[Path | None, dict[str, Any]]:

@@ -30,8 +30,9 @@ WATCH = Measured(350_000, Counts(new=6, overwritten=6, value=1))
 """To commit, show, collect and withdraw, together; see tests/contracts/watch/Watch.t.sol. NOTE: the base of the other
 three transactions, of which Amsterdam takes less, is not counted."""
 RACED = 2
-"""Highest price of a watcher's claim, in stakes of a first claim: after sixteen other new roots, or of a root that its
-first claimant has given away, whatever is claimed behind others."""
+"""Highest price of a watcher's claim that its account keeps, in stakes of a first claim: after sixteen other new roots,
+or of a root that its first claimant has given away, whatever is claimed behind others. NOTE: four would be more than
+`policy.max_reserve_prizes` allows at the usual terms; who makes a claim as dear as that loses one and a half stakes."""
 
 
 # ---------------------------------------------------------------------- sent

@@ -317,6 +317,16 @@ def test_a_batch_is_tried_as_one(claimant: Claimant) -> None:
     assert len(asked) == 1
 
 
+def test_what_has_no_receipt_is_not_sent_again_where_a_block_behind_it_serves(claimant: Claimant) -> None:
+    """The attack: one backend of an endpoint says that the number is used, another shows blocks before that."""
+    places = claimant.attend(record(claimant.group.root, 0))
+    claimant.chain.used |= dict.fromkeys(claimant.chain.open(), claimant.chain.number + 1)
+    assert claimant.round() == []
+    claimant.chain.number += 1
+    claimant.chain.answered(places)
+    assert claimant.round() == []
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_answers_wait_for_no_receipt(claimant: Claimant, restarts: bool) -> None:
     """The attack: a second request, while an endpoint shows receipts a verdict period after their blocks."""
@@ -328,7 +338,7 @@ def test_answers_wait_for_no_receipt(claimant: Claimant, restarts: bool) -> None
     claimant.round()
     claimant.rest()
     assert claimant.round() == [], "it is on its way"
-    claimant.chain.used |= set(claimant.chain.open())
     claimant.chain.number += 1
+    claimant.chain.used |= dict.fromkeys(claimant.chain.open(), claimant.chain.number)
     claimant.chain.answered(places)
     assert [place.node for place in claimant.round()] == [1]

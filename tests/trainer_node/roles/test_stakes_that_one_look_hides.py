@@ -59,13 +59,19 @@ def test_its_duties_stay_known_also_after_a_restart(begun: Callable[[], Process]
     assert freed == [1]
 
 
-def test_the_states_of_its_run_stay(begun: Callable[[], Process], disk: Disk) -> None:  # noqa: F811
-    """A stranger's job that does not fit asks for room in the same round."""
+def _hidden(begun: Callable[[], Process], disk: Disk) -> tuple[Runs, Process]:  # noqa: F811
+    """Return a disk's runs, and the process whose run and stake of job 1 one look has hidden."""
     runs, process = Runs(disk), begun()
     runs.put(1)
     process.node.keeper = disk.keeper
     process.looks(RUNS)
     process.looks(WITHOUT_OURS, lies=True)
+    return runs, process
+
+
+def test_the_states_of_its_run_stay(begun: Callable[[], Process], disk: Disk) -> None:  # noqa: F811
+    """A stranger's job that does not fit asks for room in the same round."""
+    runs, process = _hidden(begun, disk)
     assert not runs.ask(ONE)
     assert runs.whole == {1}
     process.later()
@@ -74,11 +80,7 @@ def test_the_states_of_its_run_stay(begun: Callable[[], Process], disk: Disk) ->
 
 
 def test_on_a_full_disk_all_that_it_holds_stays(begun: Callable[[], Process], disk: Disk) -> None:  # noqa: F811
-    runs, process = Runs(disk), begun()
-    runs.put(1)
-    process.node.keeper = disk.keeper
-    process.looks(RUNS)
-    process.looks(WITHOUT_OURS, lies=True)
+    runs, _ = _hidden(begun, disk)
     disk.keeper.make_room(1 << 60)
     assert runs.whole == {1}
     assert disk.has(runs.packages[1]) == [True]

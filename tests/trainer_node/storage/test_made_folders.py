@@ -266,6 +266,28 @@ def test_what_a_network_has_made_until_a_signal_ended_it_is_removed_and_nothing_
     assert "delete it" in said["advice"]
 
 
+@pytest.mark.parametrize("interrupted", ["_remove", "_move_aside", "_write"])
+def test_what_somebody_has_put_into_a_folder_outlasts_a_signal_while_it_is_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    """It was noted as the network's own then, and the next one removed it."""
+    folder = tmp_path / "network"
+    with contextlib.suppress(KeyboardInterrupt), Network(folder, ["trainer"]):
+        raise KeyboardInterrupt
+    (folder / "client").mkdir()
+    (folder / "client" / "thesis.tex").write_text("somebody's")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(made_folders, interrupted, stop)
+        with pytest.raises(KeyboardInterrupt), Network(folder, ["trainer"]):
+            pytest.fail("it begins")
+    with Network(folder, ["trainer"]):
+        assert list(tmp_path.rglob("thesis.tex")) == [tmp_path / "network.left-1" / "client" / "thesis.tex"]
+
+
 def test_pages_that_stay_until_ctrl_c_end_by_it_and_the_demonstration_does_not() -> None:
     class Interrupted:
         def dead(self) -> list[str]:
