@@ -158,7 +158,11 @@ class Sent:
 
     def counts_at(self, number: int, block: int) -> bool:
         status, mined = self.outcomes[number]
-        return block >= mined if mined is not None else status != "open" or block >= self.used.get(number, block + 1)
+        return (
+            block >= mined
+            if mined is not None
+            else status != "open" or block >= self.used.get(number, block + 1)
+        )
 
     def places(self, contract: Contract, call: Call) -> list[Place]:
         """Return the places that a call to the contract of requests names."""

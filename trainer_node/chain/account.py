@@ -114,7 +114,8 @@ class AccountReader:
         return low(self.nonces(block))
 
     def used(self, nonce: int, block: int) -> bool:
-        """Return whether the account has used a nonce by the block of this number, as the endpoint that is asked says."""
+        """Return whether the account has used a nonce by the block of this number, as the endpoint that is asked
+        says."""
         return self._nonce(block) > nonce
 
     def known(self, attempt: Attempt) -> bool:

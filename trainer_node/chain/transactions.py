@@ -24,7 +24,6 @@ from web3.exceptions import Web3RPCError
 from referee_py.errors import AssayError
 
 from ..errors import (
-    ChainError,
     FeeTooHigh,
     InsufficientFunds,
     Reverted,
@@ -212,15 +211,13 @@ class TransactionManager:
         return [row.id for row in self._outbox.open_rows() if to is None or row.to == to]
 
     def counts_at(self, transaction_id: int, block: int) -> bool:
-        """Return whether the state at the block of this number, as the endpoint that is asked shows it, has what came of
-        one of our transactions; True also of one that was lost. Raises RpcUnavailable and RpcCorrupt."""
-        try:
-            row = self._outbox.row(transaction_id)
-        except ChainError:
-            return True  # NOTE: so old that the database has dropped it
-        if row.block is not None:
-            return row.block <= block
-        return row.status != "open" or self._reader.used(row.nonce, block)
+        """Return whether the endpoint that is asked has what came of one of our transactions at that block."""
+        kept = self._outbox.rows(
+            [transaction_id]
+        )  # NOTE: none of one so old that the database has dropped it
+        if kept and kept[0].status == "open":
+            return self._reader.used(kept[0].nonce, block)
+        return all(row.block is None or row.block <= block for row in kept)
 
     def balance(self) -> int:
         """Return the wei of the account in the latest block."""

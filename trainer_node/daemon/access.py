@@ -73,9 +73,7 @@ def open_client(
     if settings.releases is None or release is None:
         file, lost = settings.deployment_file, settings.lost
         if settings.deployment is None and lost is not None and not file.exists():
-            raise ConfigError(
-                f"{file} is missing, and {lost}, or set deployment"
-            )
+            raise ConfigError(f"{file} is missing, and {lost}, or set deployment")
         return _client(settings, web3, Deployment.load(file), database)
     return _client_of_release(settings, web3, Releases(web3, settings.releases), release, database)
 

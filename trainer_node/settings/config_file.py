@@ -28,8 +28,8 @@ class ReadSettings(BaseSettings):
 
     @property
     def lost(self) -> str | None:
-        """Words and remedy where no file was found, and none was named: what a default of theirs does not find may be in
-        another folder. None if there was a file, or they are not from a command."""
+        """Words and remedy where no file was found, and none was named: what a default of theirs does not find may be
+        in another folder. None if there was a file, or they are not from a command."""
         if not self._without_file:
             return None
         return (

@@ -62,7 +62,7 @@ def test_one_lie_keeps_no_fee_from_being_raised(
         for _ in range(8):
             passes(30)
             manager.recover(int(bench.web3.eth.block_number))
-        assert manager.outcome(first)[0] == "mined"
+        assert manager._outbox.row(first).status == "mined"
         assert bench.chain_nonce() == 1
 
 

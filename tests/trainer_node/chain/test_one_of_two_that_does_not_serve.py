@@ -43,6 +43,6 @@ def test_what_the_one_that_serves_shows_as_mined_is_mined(
         for _ in range(3):
             clock.sleep(60)
             manager.recover(int(bench.web3.eth.block_number))
-        assert manager.outcome(first)[0] == "mined"
+        assert manager._outbox.row(first).status == "mined"
         assert len(manager.wait_all([manager.submit(Call("move", OTHER, b"\2", 0))], timeout_s=0.0)) <= 1
         assert manager.means.free() > 0

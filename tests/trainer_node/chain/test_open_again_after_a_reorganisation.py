@@ -67,7 +67,7 @@ def test_its_fee_is_raised_and_what_comes_later_is_mined(
     # the pools have it, though anvil drops what a block has taken back
     monkeypatch.setattr(manager._reader, "_nonce", lambda block: max(count(block), int(block == "pending")))
     manager.recover(head(bench))
-    assert manager.outcome(first) == ("open", None)
+    assert manager._outbox.row(first).status == "open"
     move = manager.submit(MOVE)
     assert len(manager.wait_all([first, move], timeout_s=600.0)) == 2
     assert bench.chain_nonce() == 2
@@ -114,7 +114,7 @@ def test_a_stake_is_wanted_no_longer_than_before(bench: Bench) -> None:
     for _ in range(4):
         clock.sleep(30)
         manager.recover(head(bench))
-    assert manager.outcome(stake)[0] == "lost"
+    assert manager._outbox.row(stake).status == "lost"
     assert bench.web3.eth.get_balance(OTHER) == had
 
 
@@ -154,7 +154,7 @@ def test_what_is_older_than_any_reorganisation_is_not_asked_for(
     manager = bench.manager()
     (first,) = mined_and_taken_back(bench, manager, REFUTE)
     monkeypatch.setattr(manager._reader, "nonces", lambda _: pytest.fail("an idle node asks for little"))
-    block = manager.outcome(first)[1]
+    block = manager._outbox.row(first).block
     assert block is not None
     manager.recover(block + REPLACED + 1)
     assert manager.open() == []

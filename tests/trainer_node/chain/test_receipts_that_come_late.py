@@ -36,5 +36,11 @@ def test_what_has_used_its_number_is_not_waited_for(anvil: Anvil, tmp_path: Path
         for _ in range(20):
             clock.sleep(360)
             manager.recover(int(bench.web3.eth.block_number))
-        assert manager.outcome(first) == ("open", None)
+        assert manager._outbox.row(first).status == "open"
         assert manager.means.waiting() == []
+        mined = int(bench.web3.eth.block_number)
+        assert [manager.counts_at(first, block) for block in (mined - 1, mined)] == [False, True]
+        late.lies.clear()
+        manager.recover(mined)
+        assert manager._outbox.row(first).status == "mined"
+        assert [manager.counts_at(first, block) for block in (mined - 1, mined)] == [False, True]

@@ -230,11 +230,11 @@ def test_what_lies_behind_one_that_endpoints_cannot_tell_of_is_looked_at_and_rai
         for endpoint in endpoints_of(bench.web3).every:
             monkeypatch.setattr(endpoint, "_sleep", clock.sleep)
         manager.recover()
-        assert (manager.outcome(raised)[0], manager.outcome(other)[0]) == ("mined", "open")
+        assert (manager._outbox.row(raised).status, manager._outbox.row(other).status) == ("mined", "open")
         answer = manager.submit(Call("answer", OTHER, b"\3", 0))
         bench.mine()
         manager.recover()
-        assert manager.outcome(answer)[0] == "mined"
+        assert manager._outbox.row(answer).status == "mined"
         waits = manager.submit(Call("move", OTHER, b"\4", 0))
         for _ in range(3):
             clock.sleep(60)
