@@ -17,6 +17,8 @@ HARDHAT := .build/hardhat/.installed
 PYTEST := $(BIN)/pytest -n 3
 # Recursive make does not print the folder's name.
 MAKEFLAGS += --no-print-directory
+# Each process that a test starts would compile all sources once more; `make clean` removes what Python keeps of them.
+unexport PYTHONDONTWRITEBYTECODE
 # A folder is a source too: its time changes when a file in it is added, renamed or removed.
 sources = $(foreach dir,$(wildcard $(1)),$(shell find $(dir) \( -type d -o $(2) \) -not -path '*/.*' -not -name __pycache__))
 C_SOURCES := $(call sources,kernels/csrc,-name '*.[ch]')

@@ -182,9 +182,7 @@ def _ours(rank: int, size: int, folder: str, meet: str, pipe: Any) -> None:
     channel.close()
 
 
-def _ddp(
-    batch: int, length: int, rank: int, size: int, folder: str, meet: str, pipe: Any
-) -> None:
+def _ddp(batch: int, length: int, rank: int, size: int, folder: str, meet: str, pipe: Any) -> None:
     del folder  # NOTE: it needs no bundle
     dist.init_process_group("gloo", store=_meet(meet, size), rank=rank, world_size=size)
     model = Gpt(length).train()

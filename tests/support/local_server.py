@@ -11,7 +11,9 @@ class LocalServer:
     """Answers requests by ``handler``, each in a thread, until it is closed, and logs none. A context manager, too."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        quiet = type("Quiet", (handler,), {"log_message": lambda *_: None})
+        # NOTE: an answer is two writes, and the second one would wait 40 ms for the receipt of the first.
+        ours = {"log_message": lambda *_: None, "disable_nagle_algorithm": True}
+        quiet = type("Quiet", (handler,), ours)
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), quiet)
         self._http.daemon_threads = True
         self.uri = f"http://127.0.0.1:{self._http.server_port}"

@@ -94,7 +94,7 @@ class JobRunner(RunExecution):
     def is_another(self, job: JobView) -> bool:
         """Return whether a job has other terms than those by which we work at it."""
         work = self._works.get(job.id)
-        return work is not None and (work.key, work.job.program_file) != (self._key(job), job.program_file)
+        return work is not None and work.job.terms != job.terms
 
     def refused(self, job_id: int) -> str | None:
         """Return the reason why the job was refused, or None."""
@@ -355,7 +355,7 @@ class JobRunner(RunExecution):
     def _fetched(self, job: JobView, ours: bool) -> Work | None:
         """Return the work of a job whose package is here."""
         work = self._works.get(job.id)
-        if work is None or self.is_another(job):
+        if work is None or (work.key, work.job.program_file) != (self._key(job), job.program_file):
             self.forget(job.id)
             work = self._works[job.id] = Work(job, self._key(job), ours=ours)
             self._at_stake(job.id, ours)

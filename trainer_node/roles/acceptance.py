@@ -181,7 +181,7 @@ class Acceptance(JobJudge):
         yield too_little(job, pool)
         yield crowded(job, self._node.reserve.jobs(), settings.policy)
         yield too_dear(job.stake_sent.wanted, settings.max_watch, "max_watch_eth")
-        yield too_dear(offer(job, b"").wanted, settings.max_stake)
+        yield too_dear(offer(job, None).wanted, settings.max_stake)
         # SAFETY: a watcher has to claim its result, so we check beforehand what could prevent the claim.
         yield too_long(job, settings.limits.max_period_s)
         yield unpaid(job, settings.fees.expected_fee, max_fee)

@@ -102,6 +102,8 @@ class Participant(Role):
         """Jobs of others in whose matches we may have moves to make."""
         self._waits: dict[int, float] = {}
         """Jobs in which nothing is at stake, but a lie may be refuted, with the instants of `Refutes.soon`."""
+        self._wrong = dict[int, float]()
+        """Those in which a lie may be refuted, until others confirm a look by which none may, and those instants."""
         self._undone = Undone(node.database, node.client.deployment.referee)
         self._ends, self._changes = Ends(), Changes("job.terms_not_confirmed")
         self._losses = Changes("job.stake_not_confirmed")
@@ -162,6 +164,7 @@ class Participant(Role):
         watches = self._watcher is not None and self._watcher.watches(job)
         if not job.phase.ended:
             self._ends.back(job.id)
+            self._node.keeper.runs(job.id)
         elif (watches or reserve.kept(job.id) > 0 or job.id in self._held) and not self._ends.believed(
             snapshot, job.id
         ):
@@ -180,6 +183,9 @@ class Participant(Role):
             # NOTE: to collect risks nothing, and endpoints may disagree for ever: a job that runs refuses it.
             _add(unsure, "refund", lambda: self._refund(snapshot, job, stakes))
             return True, unsure
+        elif job.id in self._wrong and not self._ends.believed(snapshot, job.id):
+            self._waits[job.id] = self._wrong[job.id]
+            return True, []
         hidden = self._hides(snapshot, job, at_stake=at_stake)
 
         def gone() -> bool:
@@ -248,7 +254,7 @@ class Participant(Role):
         # NOTE: an earlier version may have staked on the job. Until its cost is known, no other job is taken.
         if reserve.kept(job.id) and not self._node.duties.knows(job.id):
             turns.append(Turn("duty", partial(self._learn, job)))
-        soon = self._soon(job, lies, snapshot.now, turns)
+        soon = self._still(snapshot, job, self._soon(job, lies, snapshot.now, turns))
         self._node.keeper.finds(job.id, _found(job, own, soon=soon is not None))
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts) or reserve.kept(job.id) > 0
@@ -317,6 +323,18 @@ class Participant(Role):
             turns.append(Turn("refutations", raising(error)))
             return now
 
+    def _still(self, snapshot: Snapshot, job: JobView, soon: float | None) -> float | None:
+        """Return ``soon``, or what it was before where nobody confirms that no lie may be refuted any more.
+
+        SAFETY: whoever serves could hide once what is wrong in a job, and what that rests on would go to a stranger's
+        job in the same round. Its author need not serve it a second time.
+        """
+        if soon is not None:
+            self._wrong[job.id] = soon
+        elif job.id in self._wrong and self._losses.believed(snapshot, job.id):
+            del self._wrong[job.id]
+        return self._wrong.get(job.id)
+
     def _note_duty(self, job: JobView, staked: bool) -> None:
         """Note whether a job may still ask something of us, and of how many stakes."""
         duties = self._node.duties
@@ -340,6 +358,7 @@ class Participant(Role):
         self._over.add(job.id)
         self._held.discard(job.id)
         self._hidden.discard(job.id)
+        self._wrong.pop(job.id, None)
         self._ends.back(job.id)
         self._helped.discard(job.id)
         self._runner.forget(job.id)

@@ -45,16 +45,17 @@ def top_up(job: JobView, me: str) -> Value:
     return Value(max(0, stake.wanted - taken), max(0, stake.least - taken))
 
 
-def offer(job: JobView, root: bytes) -> Value:
-    """Return the value to send with a claim. A new root gets a little more than it takes: others may come first.
+def offer(job: JobView, root: bytes | None) -> Value:
+    """Return the value to send with a claim; None for a root that nobody has claimed. A new root gets a little more
+    than it takes: others may come first.
 
     NOTE: if possible the value is less than a second claim of the root would take now. So the claim is refused if
     somebody else has just claimed the root.
     """
-    followers = job.followers_of(root)
+    followers = None if root is None else job.followers_of(root)
     soon, least = (claim_price(s, job.founded, followers) for s in job.stake_sent)
     if followers is None:
-        price, second = job.price_of(root), claim_price(job.stake_now, job.founded, 0)
+        price, second = (claim_price(job.stake_now, job.founded, count) for count in (None, 0))
         soon = min(soon * 5 // 4, second - 1) if price < second else soon * 5 // 4
     return Value(soon, min(least, soon))
 

@@ -124,6 +124,10 @@ class Keeper:
         if staked:
             self._store.holders.revive(job)
 
+    def runs(self, job: int) -> None:
+        """Note that a look shows a job that is not over, whatever an earlier one has shown."""
+        self._store.holders.revive(job)
+
     def over(self, job: int) -> None:
         """Note that a job is over."""
         with self._jobs:
@@ -165,10 +169,11 @@ class Keeper:
         """Return why a job may not keep so many bytes more, or None.
 
         SAFETY: a run of a stranger's job may write more than was thought, or have begun before we staked on another.
-        What is kept for a stake is never taken by what has none; such a run continues, and keeps its roots alone.
+        What is kept for a stake, or for a lie that waits to be refuted, is never taken by what has none; such a run
+        continues, and keeps its roots alone.
         """
         with self._jobs:
-            if job in self._staked or not self._staked:
+            if job in self._staked or not (self._staked or self._resting_states.lies):
                 return None
         return self.fits(job, size)
 
@@ -280,10 +285,15 @@ class Keeper:
         self._urgent = time.monotonic()
 
     def _resting(self) -> frozenset[int]:
-        """Return the jobs in which we have nothing at stake, and on which we do not work."""
+        """Return the jobs in which we have nothing at stake, and on which we do not work.
+
+        SAFETY: while an ally of its author refutes a lie first, ours waits with nothing at stake. What it rests on is
+        the author's, who serves it no more, and a disk is filled for the price of a job.
+        """
         with self._jobs:
             idle = tuple(self._idle)
-        return frozenset(job for job in idle if not self.works_at(job))
+        lies = self._resting_states.lies
+        return frozenset(job for job in idle if job not in lies and not self.works_at(job))
 
     def _note(self, swept: Swept) -> None:
         self._metrics.add("store_freed_bytes", by=swept.freed)

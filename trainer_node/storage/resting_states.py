@@ -108,6 +108,13 @@ class RestingStates:
                 known.pop(job, None)
         self._held.forget(job)
 
+    @property
+    def lies(self) -> frozenset[int]:
+        """Jobs with a lie that we may still refute, as far as a stake of ours is possible."""
+        with self._lock:
+            found = {job for job, found in self._found.items() if found is Found.LIE}
+            return frozenset(job for job in found if self._stakes.get(job) is not False)
+
     def may_ask(self, job: int) -> bool:
         """Return whether anything goes for a job."""
         with self._lock:

@@ -163,8 +163,9 @@ def test_a_damaged_folder_gives_no_verdict(honest: Path, tmp_path: Path, kind: s
 @pytest.mark.parametrize("serve", SERVERS, ids=lambda serve: serve.__name__)
 @pytest.mark.parametrize("victim", ["claim.json", "/blob/", "/tree/", "/record/", "/tensor/"])
 def test_a_hostile_server_gives_no_verdict(
-    honest: Path, tmp_path: Path, victim: str, serve: bad.Serve
+    honest: Path, tmp_path: Path, victim: str, serve: bad.Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("trainer_node.audit.address.WAIT_S", 0.01)
     with bad.served(honest, victim, serve) as address:
         expect_no_verdict(in_time(address, tmp_path / "cache", timeout_s=0.5))
 

@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import Anvil
 from tests.support.clock import Clock
 from trainer_node.chain import Call
+from trainer_node.chain.endpoints import endpoints_of
 
 from .liar import Liar
 from .outbox_bench import OTHER, Bench
@@ -29,6 +30,8 @@ def test_what_has_used_its_number_is_not_waited_for(anvil: Anvil, tmp_path: Path
         bench.rpc("evm_setAutomine", False)
         clock = Clock()
         manager = bench.manager(clock=clock, sleep=clock.sleep)
+        for endpoint in endpoints_of(bench.web3).every:
+            endpoint._sleep = clock.sleep
         late.lies["eth_getTransactionReceipt"] = LATE[how]
         first = manager.submit(Call("answer", OTHER, b"\1", 0))
         assert manager.means.waiting() == [first]

@@ -47,6 +47,10 @@ class Rounds:
         self.looked: list[int] = []
         self.refuted: list[int] = []
         """Jobs in which a refutation was due in the last round."""
+        self.confirm: Any = lambda **_: None
+        """How others confirm what a look shows."""
+        self.at: Any = None
+        """The last look."""
         self.begin()
         self._changes: dict[str, Any] = {}
 
@@ -59,20 +63,23 @@ class Rounds:
         """Let a round pass; return the jobs that were looked at."""
         self.looked.clear()
         self.refuted.clear()
-        now = int(self.siege.clock())
-        at: Any = SimpleNamespace(
+        self.at = at = SimpleNamespace(
             job_count=lambda: jobs,
             jobs_changed=lambda _: [],
             job=self.job,
-            confirm=lambda **_: None,
-            now=now,
+            confirm=self.confirm,
+            now=int(self.siege.clock()),
+            doubt=None,
             block=SimpleNamespace(number=1, base_fee=0),
         )
-
-        self.scheduler.go(at, lambda job: (self.role.turns(at, job)[0], None))
+        self.scheduler.go(at, lambda job: (self.attend(at, job), None))
         until(lambda: not self.siege.node.busy)
         self.siege.clock.on(10.0)
         return list(self.looked)
+
+    def attend(self, at: Any, job: JobView) -> bool:
+        """Let the role take its turns; return whether the job concerns us."""
+        return self.role.turns(at, job)[0]
 
     def _refutations(self, job: JobView, now: int) -> tuple[list[Refuted], list[Refuted]]:
         found, due = self.sampler.refutations(job, now)

@@ -6,7 +6,7 @@ The ABI decoder checks widths. This module checks the rest: lengths, the protoco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from referee_py.commit.structs import hints_of
@@ -149,6 +149,11 @@ class JobView(JobTerms):
     """Name of the claims whose events lack and of what that leaves unknown; None if nothing."""
 
     @property
+    def terms(self) -> tuple[object, ...]:
+        """What never changes of a job on one chain, but for an address: what its client has posted, who and when."""
+        return *(getattr(self, name) for name in _TERMS), self.client, self.posted
+
+    @property
     def stake_now(self) -> int:
         """Wei that a slot or the bond of an appeal takes in this block.
 
@@ -266,6 +271,7 @@ class JobView(JobTerms):
         return (found[0], found[1]) if len(found) == 2 else None
 
 
+_TERMS = tuple(one.name for one in fields(JobTerms) if one.name != "uri")  # NOTE: what is served has its hash
 _POST = Calls[JobTerms]("Jobs", {}, JobTerms)
 _JOB = View(
     *(JobView, "Jobs", "viewOf", "job"),

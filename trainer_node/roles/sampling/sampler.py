@@ -37,9 +37,6 @@ from .decide import lost, own_refutations, pending_until, sampler_actions
 from .draw import drawn, public_seed, secret_seed
 from .runner import SampleRunner
 
-UNCLAIMED = bytes(32)
-"""A root that nobody has claimed."""
-
 _log = structlog.get_logger(__name__)
 
 
@@ -203,6 +200,7 @@ class Sampler:
         self._whole = WholeRuns(node, runner.train, self._acceptance)
         self._begun = node.remembered.of_jobs(bool)
         self._found: dict[int, list[Refuted]] = {}
+        self._confirmer = Confirmer()
         self._is_due = node.remembered.of_jobs(bool)
         """Jobs in which a refutation could be staked on at the last look."""
 
@@ -270,9 +268,18 @@ class Sampler:
     def _takes_whole(self, job: JobView, now: int) -> bool:
         """Return whether we continue with the whole run: nobody serves the parts, or we have to claim the right
         root ourselves. What was begun is finished: a root that is known is claimed."""
-        runner = self._runner
-        if runner.in_whole(job.id):
+        if self._runner.in_whole(job.id):
             return True
+        if not self._calls_for_whole(job, now):
+            return False
+        # SAFETY: from then on no part is checked any more. One endpoint could show once that a root is dead, and a
+        # whole run in time, which is not: what is wrong in its parts would be found by nobody.
+        snapshot = self._node.client.snapshot()
+        return self._calls_for_whole(snapshot.job(job.id), now) and self._confirmer.refusal(snapshot) is None
+
+    def _calls_for_whole(self, job: JobView, now: int) -> bool:
+        """Return whether a job as it is shown calls for a whole run, which would be in time."""
+        runner = self._runner
         if not runner.takes_whole(job, now):
             return False
         return runner.withheld(job) or (runner.forsaken(job, now) and self._claims(job, now))
@@ -282,7 +289,7 @@ class Sampler:
         if self._node.address is None or self._settings.mode is not Mode.CHALLENGE:
             return False
         due = self._due(job, self._found[job.id], now)
-        price = offer(job, UNCLAIMED).wanted + sum(refuting(job, lie.against).wanted for lie in due)
+        price = offer(job, None).wanted + sum(refuting(job, lie.against).wanted for lie in due)
         return self._affordable(job, price, len(due) + 1, part=False)
 
 

@@ -1,0 +1,190 @@
+"""Attack: an ally of a liar refutes the lie first, so that a sampler that has found it waits, with nothing at stake;
+and the liar serves nothing any more. What the sampler's refutation rests on went where the disk was full, and where one
+look of one endpoint showed the job otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trainer_node.desk import keeper_of, rules, until
+from trainer_node.chain import Group, JobPhase, JobView
+from trainer_node.errors import Disagreement, RoomKept
+from trainer_node.run.tensors import Takes
+from trainer_node.stake.gas_patience import Market
+from trainer_node.storage.disk_estimate import Needs
+
+from .member import RICH, YEARS
+from .sampling.test_siege import DAY, Siege, siege  # noqa: F401
+from .test_strangers_turns import Rounds
+
+STRANGERS = 2
+"""A job of the attacker's in which a stake of ours is possible."""
+
+
+class Waiting(Rounds):
+    """Rounds of a sampler that has found the lie of job 1, and waits."""
+
+    def __init__(self, siege: Siege, folder: Path) -> None:  # noqa: F811
+        super().__init__(siege, folder, DAY)
+        self.silent = False
+        self.keeper = self.node.keeper = keeper_of(folder, siege.node._fetcher.store, self.database)[0]
+        siege.node._keeper = siege.node._packages._keeper = self.keeper
+        self.node.market = lambda _: Market(0, 0)
+        self.node.client.snapshot = lambda: self.at
+        self.keeper.considers(STRANGERS, stakes=True)
+        self.store = siege.node._fetcher.store
+
+    def find(self) -> None:
+        """Find the lie while it cannot be refuted."""
+        self.node.wei = 0
+        until(lambda: bool(self.go(1) and self.siege.node.found(1)))
+        self.go(1)
+        assert self.waits == [1]
+        self.later(3600)
+
+    def job(self, number: int) -> JobView:
+        of = super().job(number)
+        if not self.silent:
+            return of
+        dead = "http://127.0.0.1:9"
+        return replace(of, uri=dead, claims=tuple(replace(claim, uri=dead) for claim in of.claims))
+
+    def attend(self, at: Any, job: JobView) -> bool:
+        ours, _ = self.role.turns(at, job)
+        if job.phase.ended and not ours:  # as `JobTurns` does
+            self.keeper.over(job.id)
+        return ours
+
+    @contextlib.contextmanager
+    def false_look(self, **shown: Any) -> Iterator[None]:
+        """Let one look show something else of the job, which others do not confirm."""
+
+        def refused(**_: Any) -> None:
+            raise Disagreement("two endpoints show another state", contradicted=True)
+
+        with self.changed(**shown):
+            self.confirm = refused
+            self.go(1)
+            yield
+        self.confirm = lambda **_: None
+
+    def later(self, seconds: float) -> None:
+        """Let the files of the store be older."""
+        for path in (path for path in self.store.root.rglob("*") if path.is_file()):
+            os.utime(path, (path.stat().st_mtime - seconds,) * 2)
+
+    def refutes(self) -> bool:
+        """Return whether the lie is refuted once that is possible, though nobody serves it, and what was in memory has
+        given way to a stranger's run."""
+        self.silent, tensors = True, self.siege.node._tensors
+        for job in (1, STRANGERS):
+            tensors.of(job, Takes(step=tensors.limit))
+        with tensors.lent(STRANGERS, waits=False):
+            pass
+        self.node.wei = RICH
+        return any(self.go(1) and self.refuted for _ in range(20))
+
+
+@pytest.fixture
+def waiting(siege: Siege, tmp_path: Path) -> Waiting:  # noqa: F811
+    rounds = Waiting(siege, tmp_path)
+    rounds.find()
+    return rounds
+
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "another period": {"challenge_period": YEARS},
+    "another clock": {"rules": rules(clock=YEARS)},
+    "another stake": {"stake": 1 << 79},
+    "no claim": {"claims": (), "groups": ()},
+    "too late": {"phase": JobPhase.CLOSING},
+    "its end": {"phase": JobPhase.UNCLAIMED},
+}
+
+
+@pytest.mark.parametrize("shown", LOOKS)
+def test_one_false_look_takes_nothing(waiting: Waiting, shown: str) -> None:
+    """In the round of that look a stranger's job asks for room; and a day later garbage is collected."""
+    before = list(waiting.store.holders.held(1))
+    with waiting.false_look(**LOOKS[shown]):
+        given = waiting.keeper._resting_states.give(STRANGERS, 1, waiting.keeper._resting())
+    assert given.jobs == ()
+    waiting.go(1)
+    waiting.later(DAY)
+    waiting.keeper.collect()
+    assert list(waiting.store.holders.held(1)) == before
+    assert waiting.refutes()
+
+
+def test_what_others_confirm_goes(waiting: Waiting) -> None:
+    with waiting.changed(claims=(), groups=()):
+        waiting.go(1)
+        given = waiting.keeper._resting_states.give(STRANGERS, 1, waiting.keeper._resting())
+    assert given.jobs == (1,)
+    with waiting.changed(phase=JobPhase.UNCLAIMED):
+        waiting.go(1)
+    assert waiting.store.holders.jobs()[1] is not None, "it is over"
+    waiting.go(1)
+    assert waiting.store.holders.jobs()[1] is None, "a reorganisation has brought it back"
+
+
+@pytest.mark.parametrize("full", ["the disk", "the quota", "the quota, with a stake elsewhere"])
+def test_strangers_data_take_nothing_from_it(waiting: Waiting, full: str) -> None:
+    """The attack: a job with a right claim serves many large states, which are checked and kept."""
+    keeper, store = waiting.keeper, waiting.store
+    if full.endswith("elsewhere"):
+        keeper.needs(3, Needs(0))
+        keeper.stake(3, True)
+    keeper.works_at = lambda job: job == STRANGERS
+    keeper.stake(STRANGERS, False)
+    keeper._store_bytes = store.usage.total + 30_000
+    before, view = list(store.holders.held(1)), store.held_by(STRANGERS)
+    with contextlib.suppress(RoomKept):
+        for number in range(20):
+            view.put_tensor(np.full(1000, number, np.float32))
+    assert len(list(store.holders.held(STRANGERS))) < 20
+    if full == "the disk":
+        keeper.make_room(1 << 60)
+    keeper.collect()
+    keeper._store_bytes = 0
+    assert list(store.holders.held(1)) == before
+    assert waiting.refutes()
+
+
+@pytest.mark.parametrize("lied", [False, True])
+def test_a_whole_run_that_one_look_calls_for_takes_the_place_of_no_part(
+    siege: Siege,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lied: bool,
+) -> None:
+    """The attack: by that look the claimed root is dead, and a run of ten days is in time."""
+    rounds, node, begun = Waiting(siege, tmp_path), siege.node, list[int]()
+
+    def begins(work: Any) -> Future[Any]:
+        begun.append(work.job.id)
+        return Future()
+
+    siege.wanted.whole_s, whole_s = math.inf, 10.0 * DAY
+    monkeypatch.setattr(node, "_begin_run", begins)
+    monkeypatch.setattr(node, "_whole_s", lambda _: whole_s)
+    monkeypatch.setattr(node, "whole_ready_in_s", lambda of: whole_s if node.prepare(of) else None)
+    monkeypatch.setattr(node, "whole_after_s", lambda of: 0.0 if node.prepare(of) else None)
+    siege.prepared(siege.job(1, siege.lie))
+    if lied:
+        dead = Group(0, siege.run.root, bytes(32), 0, 1, 1, 1000 * DAY, (0,))
+        lost = replace(siege.job(1, siege.lie).claims[0], lost=True)
+        with rounds.false_look(challenge_end=1000 * DAY, groups=(dead,), claims=(lost,)):
+            assert begun == []
+    until(lambda: bool(rounds.go(1) and node.found(1)))
+    assert (begun, node._checks[1].whole) == ([], False)
