@@ -54,6 +54,15 @@ def test_a_new_root_is_claimed_for_a_little_more_than_its_price(
     assert offer(situation, root).wanted == want
 
 
+def test_a_root_that_nobody_has_claimed_is_priced_as_one_whatever_is_claimed() -> None:
+    """Where a run has one interval its root can be any, also zeros: claims of that one would make all others dear."""
+    situation = claimed(3, stake=1000)
+    zeros = replace(situation.groups[-1], root=bytes(32))
+    situation = replace(situation, groups=(*situation.groups[:-1], zeros))
+    assert offer(situation, bytes(32)).wanted == 16_000
+    assert offer(situation, None).wanted == 1250
+
+
 def test_a_claimed_root_takes_twice_as_much_with_each_challenger_that_has_claimed_it() -> None:
     """Whoever founded it, and however many slot holders share it: claims of another root do not count."""
     sharing = [

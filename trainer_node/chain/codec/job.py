@@ -20,7 +20,7 @@ from .base import Calls, Made, View, known
 
 MAX_SLOTS = 16
 MAX_CLAIMS = 1 << 16
-"""NOTE: the contract has no limit; this many claims would cost four million stakes."""
+"""NOTE: the contract has no limit; this many claims and refutations would cost more than a million stakes."""
 MAX_STRIDES = 8
 NEVER = 1 << 64
 MAX_VERIFIERS = 255
