@@ -230,4 +230,7 @@ def write_inputs(builds: dict[str, dict[str, Any]], compiler: str, sources: dict
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("stopped; `make setup` continues with the contracts")

@@ -310,7 +310,7 @@ def _watch(
             status.update(now)
             if not out.is_terminal and time.monotonic() > said + SILENT_S:
                 said = time.monotonic()
-                out.print(f"{said - began:.0f} s, {now}")
+                out.print(f"         {now}")
             heed()
             if network.dead():
                 raise AssayError(f"{', '.join(network.dead())} ended; see {network.log(network.dead()[0])}")

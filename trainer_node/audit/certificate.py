@@ -34,7 +34,7 @@ from ..local.provenance import Provenance, owners_of
 from ..storage.untrusted_file import read_plain, write_plain
 from .coverage import Coverage
 from .engine import MAX_TIME
-from .envelope import STATEMENT_TYPE, envelope, seal
+from .envelope import CERTIFICATE_TYPE, STATEMENT_TYPE, envelope, seal
 from .published import PublishedRun
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from ..chain import JobView
 
-PREDICATE_TYPE = "urn:assay:certificate:1"
 MAX_EVIDENCE = 10_000
 """Receipts that a certificate lists; there is none of more."""
 MAX_TENSORS = 256
@@ -111,7 +110,7 @@ class Certificate:
         told: dict[str, Any] = {
             "_type": STATEMENT_TYPE,
             "subject": [{"name": name, "digest": {kind: digest}} for name, kind, digest in self.subject],
-            "predicateType": PREDICATE_TYPE,
+            "predicateType": CERTIFICATE_TYPE,
             "predicate": {
                 "result": self.result.value,
                 "summary": self.summary,

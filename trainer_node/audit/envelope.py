@@ -14,6 +14,8 @@ from referee_py.errors import InvalidEncoding
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+CERTIFICATE_TYPE = "urn:assay:certificate:1"
+"""Type of the statements that `certificate` makes, which no receipt has."""
 
 
 def seal(account: LocalAccount, payload: bytes) -> bytes:

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from referee_py.errors import InvalidEncoding
 
 from ..storage.untrusted_file import read_plain, write_plain
-from .envelope import STATEMENT_TYPE, check_seal, compact, envelope, seal
+from .envelope import CERTIFICATE_TYPE, STATEMENT_TYPE, check_seal, compact, envelope, seal
 from .receipt import Address, Hash, Receipt, check_signature, sign
 
 MAX_BYTES = 1 << 13
@@ -94,9 +94,11 @@ class Signed:
         """Read and check a file of a stranger. Raises InvalidEncoding, which says what is wrong with it."""
         if len(data) > MAX_BYTES:
             raise InvalidEncoding(f"no receipt: it has more than {MAX_BYTES} bytes")
+        _refuse_certificate(data)
         # SAFETY: this parser limits nesting.
         envelope = _parsed(_Envelope, data)
         payload = _decoded(envelope.payload)
+        _refuse_certificate(payload)
         predicate = _parsed(_Statement, payload).predicate
         signed = cls(
             predicate.receipt, bytes.fromhex(predicate.signature), _decoded(envelope.signatures[0].sig)
@@ -136,6 +138,15 @@ def _payload(receipt: Receipt, signature: bytes) -> bytes:
             "predicate": {"receipt": receipt.model_dump(), "signature": signature.hex()},
         }
     )
+
+
+def _refuse_certificate(data: bytes) -> None:
+    """Raise InvalidEncoding for a certificate, with what shows that it is right."""
+    if f'"{CERTIFICATE_TYPE}"'.encode() in data:
+        raise InvalidEncoding(
+            "a certificate, and no receipt: it follows from its evidence, so make it again with "
+            "`assay run certificate`, of the same run and receipts, and compare the bytes of certificate.json"
+        )
 
 
 def _decoded(text: str) -> bytes:

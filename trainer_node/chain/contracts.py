@@ -157,7 +157,10 @@ class Deployment:
                 f"{path}: {error}; use the build that it was deployed with, or a newer one"
             ) from error
         except FileNotFoundError:
-            raise ConfigError(f"{path} is missing; deploy with `assay deploy` or set deployment") from None
+            raise ConfigError(
+                f"{path} is missing; it is what `assay deploy` has written, or a page of the explorer offers: name it "
+                "with --deployment, or deploy contracts of your own with `assay deploy`"
+            ) from None
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(f"{path} is not a deployment file: {type(error).__name__} {error}") from error
         for name, address in addresses.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -148,7 +149,7 @@ def post(
     from eth_utils.address import is_checksum_address
 
     from ..client.default_nodes import Market, answers
-    from ..client.posting import Offer, default_periods, post_job
+    from ..client.posting import Offer, default_periods, not_served, post_job
     from ..client.posting_costs import Price, costs_of, lines
     from ..local.bundle import Bundle
     from ..storage.store import Store
@@ -218,6 +219,12 @@ def post(
     with sender(settings) as transactions:
         number, receipt = post_job(client, transactions, store, content, offer, uri)
     out.print(f"job {number}  [dim]{receipt.gas_used} gas, artifacts at {uri}[/dim]", soft_wrap=True)
+    if (why := not_served(content.program.file_hash(), uri)) is not None:
+        serve = f"assay artifacts serve --data-dir {shlex.quote(str(settings.data_dir))}"
+        serve += f" --port {settings.port}" if settings.port else ""
+        out.print(
+            f"nobody can train it yet: its program {why}; serve what it needs with `{serve}`", soft_wrap=True
+        )
 
 
 @app.command("list")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
 from referee_py.commit.structs import hints_of
-from referee_py.errors import InvalidInput
+from referee_py.errors import AssayError, InvalidInput
 from referee_py.jobs import Rules
 from referee_py.program.terms import Terms
 
@@ -16,13 +18,18 @@ from ..chain.fees import GWEI
 from ..chain.outbox import Call
 from ..errors import RpcCorrupt
 from ..local.bundle import Bundle
+from ..network.fetcher import Fetcher
 from ..network.uri import check_uri
 from ..run.package import check_size, package_names
 from ..settings.sections import DAY_S
 from ..settings.settings import LOCAL_CHAINS
 from ..stake.admission import APPEALS, CLOCK, VERDICTS
 from ..stake.occupation import POSTED_S
+from ..storage.artifacts import Kind, Name
 from ..storage.store import Store
+
+SERVED_S = 3.0
+"""Seconds in which whoever serves a job's artifacts answers its client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +140,17 @@ def post_job(
     raise RpcCorrupt(
         f"the receipt of {receipt.tx_hash.hex()} has no Posted event; is it the right Jobs contract?"
     )
+
+
+def not_served(program_file: bytes, uri: str) -> str | None:
+    """Return why a job's program cannot be fetched at its address now; None if it can."""
+    with tempfile.TemporaryDirectory() as folder:
+        fetcher = Fetcher(Store(Path(folder), sync=False), timeout_s=SERVED_S, attempts=1)
+        try:
+            fetcher.fetch(Name(Kind.BLOB, program_file), [uri])
+        except AssayError as error:
+            return str(error)
+    return None
 
 
 def fund_bounty(client: ChainClient, transactions: TransactionManager, job_id: int, offer: Offer) -> Receipt:

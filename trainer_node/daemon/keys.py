@@ -5,8 +5,10 @@ only, or with a remote signer (:mod:`trainer_node.daemon.remote_signer`).
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,9 +128,27 @@ def require_key(settings: Settings) -> None:
     path, lost = settings.keystore_path, settings.lost
     if settings.signer_url is not None or path.exists():
         return
+    why, make = no_key(settings)
     if settings.keystore is None and lost is not None:
-        raise KeystoreError(f"there is no key at {path}, and {lost}, or make a key with `assay key new`")
-    raise KeystoreError(f"there is no key at {path}; make one with `assay key new` or set keystore")
+        raise KeystoreError(f"{why}, and {lost}, or make a key with {make}")
+    raise KeystoreError(f"{why}; make one with {make} or set keystore")
+
+
+def no_key(settings: Settings) -> tuple[str, str]:
+    """Return words for a key that is missing, with folders beside it that have one, and the command that makes it."""
+    path = settings.keystore_path
+    make = f"`assay key new --keystore {shlex.quote(str(path))}`"
+    why = f"there is no key at {path}"
+    if path.parent.exists():
+        return why, make
+    with contextlib.suppress(OSError):
+        near = sorted(found.parent.name for found in path.parent.parent.glob(f"*/{glob.escape(path.name)}"))
+        if near:
+            return (
+                f"{why}, whose folder does not exist ({', '.join(near[:8])} beside it: each has a key)",
+                make,
+            )
+    return f"{why}, whose folder does not exist", make
 
 
 def load_account(settings: Settings) -> LocalAccount:

@@ -30,7 +30,7 @@ from ..chain.fees import ETHER, GWEI
 from ..chain.fitness import check_chain
 from ..chain.rpc import guarded
 from ..daemon.access import open_client, open_web3
-from ..daemon.keys import load_account, read_address
+from ..daemon.keys import load_account, no_key, read_address
 from ..errors import AlreadyRunning
 from ..network.artifact_server import ArtifactServer
 from ..observe.findings import Finding, State
@@ -185,10 +185,10 @@ def _database(settings: Settings) -> Iterator[Finding]:
 def _key(settings: Settings, *, opens: bool) -> Iterator[Finding]:
     path, lost = settings.keystore_path, settings.lost
     if not path.exists():
-        where = "" if lost is None else f", and {lost.partition('; ')[0]}"
+        where, (why, make) = "" if lost is None else f", and {lost.partition('; ')[0]}", no_key(settings)
         yield Finding(
-            *("key", State.WARN, f"there is no key at {path}{where}"),
-            "make one with `assay key new`; only `assay challenger run --mode watch` and `assay monitor` need none",
+            *("key", State.WARN, f"{why}{where}"),
+            f"make one with {make}; only `assay challenger run --mode watch` and `assay monitor` need none",
         )
         return
     address = read_address(path)

@@ -21,12 +21,19 @@ from eth_account.signers.local import LocalAccount
 from eth_keys.datatypes import Signature
 from google.protobuf import json_format
 
-from referee_py.errors import InvalidInput
+from referee_py.errors import InvalidEncoding, InvalidInput
 from tests.conftest import Assay
 from trainer_node.audit.certificate import NOT_PROVEN, OF_CHOICE, OF_RECEIPTS, Result, certify_run
 from trainer_node.audit.coverage import Coverage, merge
 from trainer_node.audit.engine import MAX_TIME
-from trainer_node.audit.envelope import digest_of, numbers_of
+from trainer_node.audit.envelope import (
+    CERTIFICATE_TYPE,
+    STATEMENT_TYPE,
+    compact,
+    digest_of,
+    envelope,
+    numbers_of,
+)
 from trainer_node.audit.published import PublishedRun
 from trainer_node.audit.receipt_file import Signed
 from trainer_node.daemon.keys import create_key
@@ -265,3 +272,13 @@ def test_the_badge_in_the_documentation_is_one_of_ours(tmp_path: Path) -> None:
     run, coverage, _ = covered(tmp_path, EACH["all"][0])
     shown = Path(__file__).parents[3] / "docs" / "pictures" / "badge.svg"
     assert certify_run(run, coverage).badge() == shown.read_text()
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_as_a_receipt_it_is_refused_with_what_shows_that_it_is_right(sealed: bool) -> None:
+    statement = compact(
+        {"_type": STATEMENT_TYPE, "predicateType": CERTIFICATE_TYPE, "subject": [], "predicate": {}}
+    )
+    data = envelope("0x" + "11" * 20, statement, b"\1") if sealed else statement
+    with pytest.raises(InvalidEncoding, match=r"a certificate, and no receipt.*`assay run certificate`"):
+        Signed.from_bytes(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,9 @@ def test_without_a_key_the_missing_settings_are_named_and_nothing_is_written(
 ) -> None:
     code, _, errors = assay(*command)
     assert code == 2
-    assert f"error: there is no key at trainer/key.json{lost(tmp_path)}, or make a key with" in errors
+    missing = "error: there is no key at trainer/key.json, whose folder does not exist"
+    make = "make a key with `assay key new --keystore trainer/key.json`"
+    assert f"{missing}{lost(tmp_path)}, or {make}" in errors
     assert list(tmp_path.iterdir()) == []
 
 
@@ -54,14 +57,33 @@ def test_a_key_that_settings_name_is_missing_and_not_the_settings(
     given = {"keystore": ("--keystore", "trainer/key.json"), "config": ("--config", file), "file": ()}[named]
     code, _, errors = assay("trainer", "run", *given)
     assert code == 2
-    assert (
-        "error: there is no key at trainer/key.json; make one with `assay key new` or set keystore" in errors
-    )
+    missing = "error: there is no key at trainer/key.json, whose folder does not exist"
+    make = "make one with `assay key new --keystore trainer/key.json` or set keystore"
+    assert f"{missing}; {make}" in errors
     assert list(tmp_path.iterdir()) == [file]
     if named != "keystore":
         code, _, errors = assay("job", "list", *given)
         assert (code, "assay.toml was found" in errors) == (2, False)
         assert f"nothing listens at {address}; start the chain (one of this machine: " in errors
+
+
+def test_a_folder_that_is_misspelt_is_named_with_those_beside_it(
+    assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The remedy made another key in the default folder, and the same error came again."""
+    (tmp_path / "assay.toml").write_text("chain_id = 31337\n")
+    monkeypatch.setenv("ASSAY_PASSWORD", "secret")
+    assert assay("key", "new", "--light", "--data-dir", "trainer")[0] == 0
+    code, _, errors = assay("trainer", "run", "--data-dir", "trianer")
+    assert code == 2
+    assert (
+        "no key at trianer/key.json, whose folder does not exist (trainer beside it: each has a key)"
+        in errors
+    )
+    make = shlex.split(errors.split("`")[1])
+    assert make == ["assay", "key", "new", "--keystore", "trianer/key.json"]
+    assert assay(*make[1:], "--light")[0] == 0
+    assert assay("key", "show", "--data-dir", "trianer")[0] == 0
 
 
 def test_at_the_default_endpoint_the_missing_settings_are_named(
@@ -74,7 +96,8 @@ def test_at_the_default_endpoint_the_missing_settings_are_named(
         assert errors.count("name its endpoint in rpc_url") == 1
     code, output, _ = assay("doctor", "--data-dir", "trainer")
     assert code == 1
-    assert f"there is no key at trainer/key.json, and no assay.toml was found in {tmp_path}\n" in output
+    missing = "there is no key at trainer/key.json, whose folder does not exist"
+    assert f"{missing}, and no assay.toml was found in {tmp_path}\n" in output
     assert f"nothing listens at {address}{lost(tmp_path)}, start the chain (" in output
     assert list(tmp_path.iterdir()) == []
 
@@ -86,5 +109,5 @@ def test_a_deployment_file_that_is_missing_may_be_in_another_folder(
     with pytest.raises(ConfigError) as told:
         open_client(load_settings(rpc_url=module_anvil.url))
     assert f"deployments/31337.json is missing{lost(tmp_path)}, or set deployment" in str(told.value)
-    with pytest.raises(ConfigError, match=r"none\.json is missing; deploy with"):
+    with pytest.raises(ConfigError, match=r"none\.json is missing; it is what"):
         open_client(load_settings(rpc_url=module_anvil.url, deployment=Path("none.json")))

@@ -11,8 +11,11 @@ import pytest
 
 from tests.conftest import Anvil, Assay
 from tests.trainer_node.cli.test_cli import bundle, import_key
+from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.chain.fees import ETHER, GWEI
+from trainer_node.client.posting import not_served
 from trainer_node.client.posting_costs import PostingCosts, Price, lines
+from trainer_node.storage.store import Store
 
 PUBLIC_CHAIN = 7_700_077
 
@@ -40,6 +43,8 @@ def test_on_a_public_chain_periods_are_long_and_what_nodes_ask_is_told(
     assert code == 0, errors
     assert "default settings and --check all take this job if a step with its commitment" in output
     assert "default settings and --check share leave this job to others: a lie may win" in output
+    assert "nobody can train it yet: its program blob/" in output
+    assert "serve what it needs with `assay artifacts serve --data-dir .assay --port 9000`" in output
     assert output.count("leave this job") == 1
     shown = " ".join(assay("job", "show", "1")[1].split())
     assert "86400 s a side" in shown
@@ -55,6 +60,17 @@ def test_on_a_public_chain_periods_are_long_and_what_nodes_ask_is_told(
     code, output, errors = assay(*post, "--clock", "7200", "--stake", "2")
     assert code == 0, errors
     assert "leave this job" not in output, "two ether pay for all of a node, and a sample protects the reward"
+
+
+def test_a_program_that_is_served_can_be_trained(tmp_path: Path) -> None:
+    store = Store(tmp_path / "artifacts", sync=False)
+    content = bundle()
+    content.put(store)
+    with SlowServer(store, Hand()) as server:
+        assert not_served(content.program.file_hash(), server.uri) is None
+        told = not_served(bytes(32), server.uri)
+    assert told is not None
+    assert "the server answers 404" in told
 
 
 def test_costs_are_told_before_anything_is_posted(
