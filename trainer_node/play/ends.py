@@ -79,3 +79,30 @@ class Changes:
         if refusal:
             _log.warning(self._event, job=job, reason=refusal)
         return refusal is None
+
+
+class Lies:
+    """Jobs in which a lie may be refuted, now or later, with the instants by which they should be looked at again.
+
+    SAFETY: whoever serves could hide once what is wrong in a job, and what a refutation rests on would go to a
+    stranger's job in the same round. The lie's author need not serve it a second time."""
+
+    def __init__(self) -> None:
+        self._changes = Changes("job.lie_not_confirmed")
+        self._until: dict[int, float] = {}
+
+    def until(self, job: int) -> float | None:
+        """Return the instant of a job; None where there is no lie to refute."""
+        return self._until.get(job)
+
+    def still(self, snapshot: Snapshot, job: int, soon: float | None) -> float | None:
+        """Return ``soon``, or what it was before where nobody confirms that no lie may be refuted any more."""
+        if soon is not None:
+            self._until[job] = soon
+        elif job in self._until and self._changes.believed(snapshot, job):
+            self.forget(job)
+        return self.until(job)
+
+    def forget(self, job: int) -> None:
+        """Note that no lie in a job can be refuted any more."""
+        self._until.pop(job, None)

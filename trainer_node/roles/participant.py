@@ -27,7 +27,7 @@ from ..play.data_requests import DataRequester
 from ..play.data_responses import DataResponder
 from ..play.disputes import Disputes
 from ..play.drafts import RoundPatience
-from ..play.ends import Changes, Ends
+from ..play.ends import Changes, Ends, Lies
 from ..play.hearings import HearingPlayer
 from ..play.jobs import JobPlayer
 from ..play.late_requests import Closer
@@ -102,8 +102,7 @@ class Participant(Role):
         """Jobs of others in whose matches we may have moves to make."""
         self._waits: dict[int, float] = {}
         """Jobs in which nothing is at stake, but a lie may be refuted, with the instants of `Refutes.soon`."""
-        self._wrong = dict[int, float]()
-        """Those in which a lie may be refuted, until others confirm a look by which none may, and those instants."""
+        self._wrong = Lies()
         self._undone = Undone(node.database, node.client.deployment.referee)
         self._ends, self._changes = Ends(), Changes("job.terms_not_confirmed")
         self._losses = Changes("job.stake_not_confirmed")
@@ -183,8 +182,8 @@ class Participant(Role):
             # NOTE: to collect risks nothing, and endpoints may disagree for ever: a job that runs refuses it.
             _add(unsure, "refund", lambda: self._refund(snapshot, job, stakes))
             return True, unsure
-        elif job.id in self._wrong and not self._ends.believed(snapshot, job.id):
-            self._waits[job.id] = self._wrong[job.id]
+        elif (until := self._wrong.until(job.id)) is not None and not self._ends.believed(snapshot, job.id):
+            self._waits[job.id] = until
             return True, []
         hidden = self._hides(snapshot, job, at_stake=at_stake)
 
@@ -254,7 +253,7 @@ class Participant(Role):
         # NOTE: an earlier version may have staked on the job. Until its cost is known, no other job is taken.
         if reserve.kept(job.id) and not self._node.duties.knows(job.id):
             turns.append(Turn("duty", partial(self._learn, job)))
-        soon = self._still(snapshot, job, self._soon(job, lies, snapshot.now, turns))
+        soon = self._wrong.still(snapshot, job.id, self._soon(job, lies, snapshot.now, turns))
         self._node.keeper.finds(job.id, _found(job, own, soon=soon is not None))
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts) or reserve.kept(job.id) > 0
@@ -323,18 +322,6 @@ class Participant(Role):
             turns.append(Turn("refutations", raising(error)))
             return now
 
-    def _still(self, snapshot: Snapshot, job: JobView, soon: float | None) -> float | None:
-        """Return ``soon``, or what it was before where nobody confirms that no lie may be refuted any more.
-
-        SAFETY: whoever serves could hide once what is wrong in a job, and what that rests on would go to a stranger's
-        job in the same round. Its author need not serve it a second time.
-        """
-        if soon is not None:
-            self._wrong[job.id] = soon
-        elif job.id in self._wrong and self._losses.believed(snapshot, job.id):
-            del self._wrong[job.id]
-        return self._wrong.get(job.id)
-
     def _note_duty(self, job: JobView, staked: bool) -> None:
         """Note whether a job may still ask something of us, and of how many stakes."""
         duties = self._node.duties
@@ -358,7 +345,7 @@ class Participant(Role):
         self._over.add(job.id)
         self._held.discard(job.id)
         self._hidden.discard(job.id)
-        self._wrong.pop(job.id, None)
+        self._wrong.forget(job.id)
         self._ends.back(job.id)
         self._helped.discard(job.id)
         self._runner.forget(job.id)
