@@ -63,7 +63,7 @@ class Rounds:
         """Let a round pass; return the jobs that were looked at."""
         self.looked.clear()
         self.refuted.clear()
-        self.at = at = SimpleNamespace(
+        at: Any = SimpleNamespace(
             job_count=lambda: jobs,
             jobs_changed=lambda _: [],
             job=self.job,
@@ -72,6 +72,7 @@ class Rounds:
             doubt=None,
             block=SimpleNamespace(number=1, base_fee=0),
         )
+        self.at = at
         self.scheduler.go(at, lambda job: (self.attend(at, job), None))
         until(lambda: not self.siege.node.busy)
         self.siege.clock.on(10.0)

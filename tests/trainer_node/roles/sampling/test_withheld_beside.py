@@ -70,7 +70,7 @@ class Watch:
     def found(self, of: JobView) -> list[int]:
         """Let a round pass. Return the intervals that are found wrong."""
         now, client = int(self.clock()), self.sampler._node.client
-        client.snapshot = lambda: shows(of)  # type: ignore[method-assign, return-value]
+        client.snapshot = lambda: shows(of)  # type: ignore[method-assign]
         self.sampler.decide(of, now)
         found, _ = self.sampler.refutations(of, now)
         return [lie.index + 1 for lie in found]
