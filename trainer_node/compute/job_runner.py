@@ -92,9 +92,9 @@ class JobRunner(RunExecution):
         return self._prepared(job)
 
     def is_another(self, job: JobView) -> bool:
-        """Return whether a job has other terms than those by which we work at it."""
+        """Return whether a job has another program than that at which we work."""
         work = self._works.get(job.id)
-        return work is not None and work.job.terms != job.terms
+        return work is not None and (work.key, work.job.program_file) != (self._key(job), job.program_file)
 
     def refused(self, job_id: int) -> str | None:
         """Return the reason why the job was refused, or None."""
@@ -355,7 +355,7 @@ class JobRunner(RunExecution):
     def _fetched(self, job: JobView, ours: bool) -> Work | None:
         """Return the work of a job whose package is here."""
         work = self._works.get(job.id)
-        if work is None or (work.key, work.job.program_file) != (self._key(job), job.program_file):
+        if work is None or self.is_another(job):
             self.forget(job.id)
             work = self._works[job.id] = Work(job, self._key(job), ours=ours)
             self._at_stake(job.id, ours)

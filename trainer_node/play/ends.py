@@ -3,12 +3,13 @@ more: believed once enough endpoints confirm the look that says so."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
 import structlog
 
-from ..chain import Snapshot
+from ..chain import JobView, Snapshot
 from ..errors import NotAsked, RpcCorrupt, RpcUnavailable
 
 CONFIRM_S = 60.0
@@ -82,27 +83,33 @@ class Changes:
 
 
 class Lies:
-    """Jobs in which a lie may be refuted, now or later, with the instants by which they should be looked at again.
+    """Jobs in which a lie may be refuted, now or later, with the terms by which it was found.
 
     SAFETY: whoever serves could hide once what is wrong in a job, and what a refutation rests on would go to a
     stranger's job in the same round. The lie's author need not serve it a second time."""
 
     def __init__(self) -> None:
         self._changes = Changes("job.lie_not_confirmed")
-        self._until: dict[int, float] = {}
+        self._terms: dict[int, tuple[object, ...]] = {}
 
-    def until(self, job: int) -> float | None:
-        """Return the instant of a job; None where there is no lie to refute."""
-        return self._until.get(job)
+    def __contains__(self, job: int) -> bool:
+        return job in self._terms
 
-    def still(self, snapshot: Snapshot, job: int, soon: float | None) -> float | None:
-        """Return ``soon``, or what it was before where nobody confirms that no lie may be refuted any more."""
+    def differs(self, job: JobView) -> bool:
+        """Return whether a lie in a job was found by other terms than a look shows."""
+        return self._terms.get(job.id, job.terms) != job.terms
+
+    def still(self, snapshot: Snapshot, job: JobView, soon: float | None) -> float | None:
+        """Return ``soon``, the instant by which to look at a job again since a lie in it may be refuted, and not None
+        as long as nobody confirms that none may be any more."""
         if soon is not None:
-            self._until[job] = soon
-        elif job in self._until and self._changes.believed(snapshot, job):
-            self.forget(job)
-        return self.until(job)
+            self._terms[job.id] = job.terms
+        elif job.id in self._terms:
+            if not self._changes.believed(snapshot, job.id):
+                return math.inf  # NOTE: after all those in which one is known to wait
+            self.forget(job.id)
+        return soon
 
     def forget(self, job: int) -> None:
         """Note that no lie in a job can be refuted any more."""
-        self._until.pop(job, None)
+        self._terms.pop(job, None)

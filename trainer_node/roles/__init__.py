@@ -1,6 +1,7 @@
 """The daemons: which of the moves each of them makes, and on what it stakes.
 
 participant  what trainers and challengers share: what is due in a job
+refutes      lies that a role has it refute
 trainer      takes slots, trains, claims
 challenger   disputes claims that it cannot reproduce
 pursuer      plays one job as both, for its client

@@ -6,8 +6,8 @@ hearing is over.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -36,25 +36,13 @@ from ..play.open_duties import Undone
 from ..run.refutation import Refuted
 from ..stake.funds import kept, kept_to_watch, living_stakes, quarrel_gas
 from ..storage.resting_states import Found
+from .refutes import NONE, Refutes
 from .watcher import Watcher
 
 _log = structlog.get_logger(__name__)
 
 Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
 """Maps a job and an instant of the chain to the actions that are due, and our result if it is at stake."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refutes:
-    """Lies that a node refutes which checks parts; by default none. ``now`` maps a job and an instant of the chain to
-    what was found wrong and can be played, and what of it is to be refuted; ``soon`` to the instant by which the job
-    should be looked at again, if one of these lies may be refuted by us then, or later; else to None."""
-
-    now: Callable[[JobView, int], tuple[list[Refuted], list[Refuted]]] = lambda *_: ([], [])
-    soon: Callable[[JobView, list[Refuted], int], float | None] = lambda *_: None
-
-
-NONE = Refutes()
 
 
 class Participant(Role):
@@ -105,7 +93,8 @@ class Participant(Role):
         self._wrong = Lies()
         self._undone = Undone(node.database, node.client.deployment.referee)
         self._ends, self._changes = Ends(), Changes("job.terms_not_confirmed")
-        self._losses = Changes("job.stake_not_confirmed")
+        self._losses, self._calls = Changes("job.stake_not_confirmed"), Changes("job.call_not_confirmed")
+        self._at: Snapshot | None = None
         self._max_fee = node.settings.fees.max_fee
         if (key := node.transactions) is not None:
             self._jobs = JobPlayer(node)
@@ -148,7 +137,11 @@ class Participant(Role):
 
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
         """Return whether the job concerns us, and what may be due in it."""
-        if self._runner.is_another(job) and not self._changes.believed(snapshot, job.id):
+        self._at = snapshot
+        # NOTE: with something at stake turns are urgent, and name what they are about.
+        waits = job.id not in self._held and not self._node.reserve.kept(job.id)
+        another = self._runner.is_another(job) or (waits and self._wrong.differs(job))
+        if another and not self._changes.believed(snapshot, job.id):
             return True, []
         self._waits.pop(job.id, None)
         me, reserve = self._me, self._node.reserve
@@ -182,8 +175,8 @@ class Participant(Role):
             # NOTE: to collect risks nothing, and endpoints may disagree for ever: a job that runs refuses it.
             _add(unsure, "refund", lambda: self._refund(snapshot, job, stakes))
             return True, unsure
-        elif (until := self._wrong.until(job.id)) is not None and not self._ends.believed(snapshot, job.id):
-            self._waits[job.id] = until
+        elif job.id in self._wrong and not self._ends.believed(snapshot, job.id):
+            self._waits[job.id] = math.inf
             return True, []
         hidden = self._hides(snapshot, job, at_stake=at_stake)
 
@@ -208,6 +201,7 @@ class Participant(Role):
         if not hidden:
             self._note_duty(job, reserve.kept(job.id) > 0)
         if job.phase.ended:
+            self._node.keeper.finds(job.id, Found.NOTHING)
             held = _add(turns, "refund", lambda: self._refund(snapshot, job, stakes))
             # SAFETY: while `collect` waits for cheaper gas, we still attend hearings that outlast the job.
             if not heard:
@@ -253,7 +247,7 @@ class Participant(Role):
         # NOTE: an earlier version may have staked on the job. Until its cost is known, no other job is taken.
         if reserve.kept(job.id) and not self._node.duties.knows(job.id):
             turns.append(Turn("duty", partial(self._learn, job)))
-        soon = self._wrong.still(snapshot, job.id, self._soon(job, lies, snapshot.now, turns))
+        soon = self._wrong.still(snapshot, job, self._soon(job, lies, snapshot.now, turns))
         self._node.keeper.finds(job.id, _found(job, own, soon=soon is not None))
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts) or reserve.kept(job.id) > 0
@@ -261,6 +255,10 @@ class Participant(Role):
         if soon is not None and not concerned:
             self._waits[job.id] = soon
         return concerned or soon is not None, turns
+
+    def sure(self, job_id: int) -> bool:
+        """Return whether others confirm the look by which a job's turns are being decided."""
+        return self._at is not None and self._calls.believed(self._at, job_id)
 
     def _hides(self, snapshot: Snapshot, job: JobView, *, at_stake: bool) -> bool:
         """Return whether a look shows nothing of ours at stake in a job that runs, in which something was, and nobody

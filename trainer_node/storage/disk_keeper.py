@@ -219,8 +219,12 @@ class Keeper:
                 asked, self._asked = self._asked, {}
                 ours = {job: size for job, size in asked.items() if job in self._staked}
                 others = {job: asked[job] for job in self._all_asked if job in asked and job not in ours}
+                writes = {} if self._staked else {job: asked[job] for job in asked.keys() - self._all_asked}
                 self._all_asked.clear()
             self._give_up(asked)
+            # NOTE: where nothing is staked, lies alone have strangers' writes ask (`refuses`).
+            if writes:
+                self._give_up(writes, runs=True)
             # SAFETY: packages and results go for what has our stake. Anybody can have a job considered.
             if ours:
                 self._give_up(ours, runs=True)

@@ -77,6 +77,7 @@ class RestingStates:
         self._lock = threading.Lock()
         self._stakes: dict[int, bool] = {}
         self._found: dict[int, Found] = {}
+        self._lies = set[int]()
         self._packages: dict[int, frozenset[str]] = {}
         self._vain: tuple[tuple[tuple[int, int], ...], int, float] | None = None
         """The last look at files that did not find enough: what the jobs that might give something held then, what they
@@ -93,6 +94,7 @@ class RestingStates:
         """Note what is found out about a job."""
         with self._lock:
             self._found[job] = found
+            (self._lies.add if found is Found.LIE else self._lies.discard)(job)
 
     def package(self, job: int, names: Iterable[Name]) -> None:
         """Note what a job's package consists of, which stays."""
@@ -106,14 +108,14 @@ class RestingStates:
         with self._lock:
             for known in (self._stakes, self._found, self._packages):
                 known.pop(job, None)
+            self._lies.discard(job)
         self._held.forget(job)
 
     @property
     def lies(self) -> frozenset[int]:
         """Jobs with a lie that we may still refute, as far as a stake of ours is possible."""
         with self._lock:
-            found = {job for job, found in self._found.items() if found is Found.LIE}
-            return frozenset(job for job in found if self._stakes.get(job) is not False)
+            return frozenset(job for job in self._lies if self._stakes.get(job) is not False)
 
     def may_ask(self, job: int) -> bool:
         """Return whether anything goes for a job."""

@@ -21,7 +21,8 @@ from trainer_node.play.ends import Changes, Ends
 from trainer_node.play.jobs import JobPlayer
 from trainer_node.play.open_duties import Undone
 from trainer_node.roles import participant
-from trainer_node.roles.participant import Participant, Refutes
+from trainer_node.roles.participant import Participant
+from trainer_node.roles.refutes import Refutes
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.trainer_node.desk import REFEREE
-from trainer_node.chain import JobView
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.settings.extent import Mode
 from trainer_node.settings.settings import load_settings
@@ -29,11 +28,6 @@ class _Idle:
     def finds(self, *_: Any) -> None: ...
 
     def runs(self, *_: Any) -> None: ...
-
-
-def shows(of: JobView) -> Any:
-    """Return a snapshot of this job, which others confirm."""
-    return SimpleNamespace(job=lambda _: of, confirm=lambda **_: None)
 
 
 def member(

@@ -40,7 +40,6 @@ class Waiting(Rounds):
         self.keeper = self.node.keeper = keeper_of(folder, siege.node._fetcher.store, self.database)[0]
         siege.node._keeper = siege.node._packages._keeper = self.keeper
         self.node.market = lambda _: Market(0, 0)
-        self.node.client.snapshot = lambda: self.at
         self.keeper.considers(STRANGERS, stakes=True)
         self.store = siege.node._fetcher.store
 

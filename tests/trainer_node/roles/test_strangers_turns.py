@@ -22,7 +22,8 @@ from trainer_node.daemon.job_queue import MAX_AT_WORK, MAX_WAITING, PER_ROUND, J
 from trainer_node.errors import RpcCorrupt
 from trainer_node.observe.metrics import Metrics
 from trainer_node.observe.problems import Problems
-from trainer_node.roles.participant import Participant, Refutes
+from trainer_node.roles.participant import Participant
+from trainer_node.roles.refutes import Refutes
 from trainer_node.roles.sampling.sampler import Sampler
 from trainer_node.run.refutation import Refuted
 from trainer_node.settings.extent import Mode
@@ -42,6 +43,7 @@ class Rounds:
         self.sampler = Sampler(self.node, siege.node)
         refutes = Refutes(self._refutations, self.sampler.pends)
         self.role = Participant(self.node, siege.node, self.sampler.decide, refutes=refutes)
+        self.sampler.sure = self.role.sure
         self.dear = 0
         """Jobs up to this number take a stake of an ether."""
         self.looked: list[int] = []

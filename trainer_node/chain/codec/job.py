@@ -150,8 +150,8 @@ class JobView(JobTerms):
 
     @property
     def terms(self) -> tuple[object, ...]:
-        """What never changes of a job on one chain, but for an address: what its client has posted, who and when."""
-        return *(getattr(self, name) for name in _TERMS), self.client, self.posted
+        """What never changes of a job, whatever block it is mined in: what its client has posted, but an address."""
+        return *(getattr(self, name) for name in _TERMS), self.client
 
     @property
     def stake_now(self) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
@@ -29,7 +29,8 @@ from ...settings.settings import Settings
 from ...stake.deterrence import Deterrence, deterrence
 from ...stake.funds import offer, refuting
 from ..acceptance import CLAIM_MOVES, Acceptance
-from ..participant import Participant, Refutes
+from ..participant import Participant
+from ..refutes import Refutes
 from ..whole_runs import WholeRuns
 from .budget import Means
 from .checks import Plan
@@ -200,7 +201,8 @@ class Sampler:
         self._whole = WholeRuns(node, runner.train, self._acceptance)
         self._begun = node.remembered.of_jobs(bool)
         self._found: dict[int, list[Refuted]] = {}
-        self._confirmer = Confirmer()
+        self.sure: Callable[[int], bool] = lambda _: True
+        """Asked whether others confirm the look by which a job is decided."""
         self._is_due = node.remembered.of_jobs(bool)
         """Jobs in which a refutation could be staked on at the last look."""
 
@@ -270,12 +272,9 @@ class Sampler:
         root ourselves. What was begun is finished: a root that is known is claimed."""
         if self._runner.in_whole(job.id):
             return True
-        if not self._calls_for_whole(job, now):
-            return False
-        # SAFETY: from then on no part is checked any more. One endpoint could show once that a root is dead, and a
-        # whole run in time, which is not: what is wrong in its parts would be found by nobody.
-        snapshot = self._node.client.snapshot()
-        return self._calls_for_whole(snapshot.job(job.id), now) and self._confirmer.refusal(snapshot) is None
+        # SAFETY: from then on no part is checked any more. One endpoint could show once that a root is dead, or another
+        # time, so that a whole run seems to be in time: what is wrong in its parts would be found by nobody.
+        return self._calls_for_whole(job, now) and self.sure(job.id)
 
     def _calls_for_whole(self, job: JobView, now: int) -> bool:
         """Return whether a job as it is shown calls for a whole run, which would be in time."""
@@ -298,4 +297,6 @@ def sampler(node: Daemon, runner: SampleRunner) -> Participant:
     made = Sampler(node, runner)
     requests = node.settings.mode is Mode.CHALLENGE
     refutes = Refutes(made.refutations, made.pends)
-    return Participant(node, runner, made.decide, requests=requests, refutes=refutes)
+    taken = Participant(node, runner, made.decide, requests=requests, refutes=refutes)
+    made.sure = taken.sure
+    return taken

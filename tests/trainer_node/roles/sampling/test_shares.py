@@ -15,7 +15,7 @@ import pytest
 
 from tests.trainer_node.audit.runs import opened, publish
 from tests.trainer_node.desk import challenged, new_runner, rules, until
-from tests.trainer_node.roles.member import member, shows
+from tests.trainer_node.roles.member import member
 from tests.trainer_node.slow import Hand, SlowServer
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
@@ -149,7 +149,6 @@ def test_a_draw_that_is_too_much_for_its_time_is_checked_as_far_as_it_gets(
     siege.wanted.means = lambda: Means(commit_age=1.0)  # type: ignore[method-assign]
     real = siege.job(1, siege.lie, ends=HOUR)
     siege.prepared(real)
-    sampler._node.client.snapshot = lambda: shows(real)  # type: ignore[method-assign]
     monkeypatch.setattr(siege.node, "_part_s", lambda _: 10.0 * HOUR)
     monkeypatch.setattr(siege.node, "_interval_s", lambda _: 1.0 * HOUR)
     sampler.decide(real, 0)
