@@ -154,11 +154,15 @@ def test_it_wipes_no_work(anvil: Anvil, tmp_path: Any, bundle: Bundle, liar: Lia
         work = runner._works[arena.job_id]
         for _ in range(3):
             changed.clear()
-            liar.lies["eth_call"] = lie
-            arena.challenger.loop.tick()
-            liar.lies.clear()
+            arena.challenger.node.client.agreement._odd.clear()  # as in a minute
+            for _ in range(10):
+                liar.lies["eth_call"] = lie
+                arena.challenger.loop.tick()
+                liar.lies.clear()
+                assert runner._works[arena.job_id] is work
+                if changed:
+                    break
             assert changed, "the job was not read"
-            assert runner._works[arena.job_id] is work
             arena.challenger.loop.tick()
         outcome = arena.play()
         assert outcome.job.phase is JobPhase.ACCEPTED

@@ -97,7 +97,7 @@ class Lies:
 
     def differs(self, job: JobView) -> bool:
         """Return whether a lie in a job was found by other terms than a look shows."""
-        return self._terms.get(job.id, job.terms) != job.terms
+        return job.id in self._terms and self._terms[job.id] != job.terms
 
     def still(self, snapshot: Snapshot, job: JobView, soon: float | None) -> float | None:
         """Return ``soon``, the instant by which to look at a job again since a lie in it may be refuted, and not None

@@ -17,7 +17,7 @@ from trainer_node.errors import DiskFailed, InsufficientFunds, Reverted, RpcCorr
 from trainer_node.play import jobs
 from trainer_node.play.actions import JobAction
 from trainer_node.play.disputes import Disputes
-from trainer_node.play.ends import Changes, Ends
+from trainer_node.play.ends import Changes, Ends, Lies
 from trainer_node.play.jobs import JobPlayer
 from trainer_node.play.open_duties import Undone
 from trainer_node.roles import participant
@@ -116,7 +116,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._node = SimpleNamespace(
         reserve=Reserve(lambda: 1, list),
         duties=DUTIES,
-        keeper=SimpleNamespace(stake=lambda *_: None, finds=lambda *_: None),
+        keeper=SimpleNamespace(stake=lambda *_: None, finds=lambda *_: None, runs=lambda *_: None),
         gauges=SimpleNamespace(job=lambda *_: None),
         settings=SimpleNamespace(),
         gas=None,
@@ -129,7 +129,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._responder = player
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
     part._refutes, part._helped, part._held, part._hidden = Refutes(), set(), set(), set()
-    part._losses, part._waits = Changes("job.stake_not_confirmed"), {}
+    part._losses, part._waits, part._wrong = Changes("job.stake_not_confirmed"), {}, Lies()
     claim, pair = (
         SimpleNamespace(lost=False),
         (
