@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from assay_lab.faults import Fault
 from referee_py.execute import Run
@@ -31,8 +30,10 @@ class Workers(Arena):
     seen: set[int]
 
     def turn(self) -> bool:
-        self.seen = getattr(self, "seen", set()) | set(workers_of())
-        return super().turn()
+        before = set(workers_of())
+        went = super().turn()
+        self.seen = getattr(self, "seen", set()) | before | set(workers_of())
+        return went
 
     def _node(self, name: str, role: str, **settings: Any) -> Daemon:
         if name == "trainer-0":
@@ -41,14 +42,13 @@ class Workers(Arena):
 
 
 @pytest.mark.parametrize("dies", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_dispute_of_two_workers_with_a_liar_that_has_one(anvil: Anvil, tmp_path: Path, dies: bool) -> None:
+def test_a_dispute_of_two_workers_with_a_liar_that_has_one(
+    anvil: Anvil, tmp_path: Path, capfd: pytest.CaptureFixture[str], dies: bool
+) -> None:
     small = job("mlp")
     bundle = replace(small, terms=type(small.terms).of(small.program, STEPS, (4, 1), small.terms.mode))
     faults = [Fault.NONE, Fault.WRONG_OP_OUTPUT]
-    with (
-        capture_logs() as said,
-        Workers(anvil, tmp_path, bundle, trainers=faults, challenger=None, fault_step=LIES_AT - 1) as arena,
-    ):
+    with Workers(anvil, tmp_path, bundle, trainers=faults, challenger=None, fault_step=LIES_AT - 1) as arena:
         while dies and not (found := workers_of()):
             arena.turn()
         if dies:
@@ -59,5 +59,6 @@ def test_a_dispute_of_two_workers_with_a_liar_that_has_one(anvil: Anvil, tmp_pat
     assert outcome.job.accepted_root == right.root
     assert outcome.profit["trainer-0"] > 0 > outcome.profit["trainer-1"]
     assert arena.seen == {1}
-    assert [entry["worker"] for entry in said if entry["event"] == "worker.lost"] == [1] * dies
+    lost = [line for line in capfd.readouterr().err.splitlines() if "worker.lost" in line]
+    assert ["worker 1 (" in line for line in lost] == [True] * dies
     assert not workers_of()
