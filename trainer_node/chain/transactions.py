@@ -212,9 +212,8 @@ class TransactionManager:
 
     def counts_at(self, transaction_id: int, block: int) -> bool:
         """Return whether the endpoint that is asked has what came of one of our transactions at that block."""
-        kept = self._outbox.rows(
-            [transaction_id]
-        )  # NOTE: none of one so old that the database has dropped it
+        # NOTE: one so old that the database has dropped it has come, too.
+        kept = self._outbox.rows([transaction_id])
         if kept and kept[0].status == "open":
             return self._reader.used(kept[0].nonce, block)
         return all(row.block is None or row.block <= block for row in kept)

@@ -222,9 +222,8 @@ def post(
     if (why := not_served(content.program.file_hash(), uri)) is not None:
         serve = f"assay artifacts serve --data-dir {shlex.quote(str(settings.data_dir))}"
         serve += f" --port {settings.port}" if settings.port else ""
-        out.print(
-            f"nobody can train it yet: its program {why}; serve what it needs with `{serve}`", soft_wrap=True
-        )
+        told = f"nobody can train it yet: its program {why}; serve what it needs with `{serve}`"
+        out.print(told, soft_wrap=True, markup=False)
 
 
 @app.command("list")

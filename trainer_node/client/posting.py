@@ -30,6 +30,8 @@ from ..storage.store import Store
 
 SERVED_S = 3.0
 """Seconds in which whoever serves a job's artifacts answers its client."""
+FETCHED_S = 30.0
+"""Seconds for the whole of its program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def post_job(
 def not_served(program_file: bytes, uri: str) -> str | None:
     """Return why a job's program cannot be fetched at its address now; None if it can."""
     with tempfile.TemporaryDirectory() as folder:
-        fetcher = Fetcher(Store(Path(folder), sync=False), timeout_s=SERVED_S, attempts=1)
+        fetcher = Fetcher(Store(Path(folder), sync=False), timeout_s=SERVED_S, attempts=1, budget_s=FETCHED_S)
         try:
             fetcher.fetch(Name(Kind.BLOB, program_file), [uri])
         except AssayError as error:

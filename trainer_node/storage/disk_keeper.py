@@ -68,6 +68,7 @@ class Keeper:
         self._held = HeldBytes(store)
         self._freeable = FreeableBytes(store)
         self._resting_states = RestingStates(store, self._retention)
+        self._retention.lies = self._freeable.lies = self._resting_states.lies
         self._store_bytes, self._every_s = store_bytes, every_s
         self._metrics, self._problems = metrics, problems
         self.works_at = works_at
@@ -81,10 +82,12 @@ class Keeper:
         """Bytes for which there was no room, by the job that asked for them, since it was last tried to make some."""
         self._all_asked: set[int] = set()
         """Those of them that asked for all that they need."""
+        self._written: set[int] = set()
+        """Those of them that were about to write."""
         self._fitted: dict[int, float] = {}
         """Instants at which jobs that fitted were last asked about: a stake, or its run, may be about to begin."""
         self._jobs = threading.Lock()
-        """Held while the seven above change or are copied: collections run outside the loop."""
+        """Held while the eight above change or are copied: collections run outside the loop."""
         self._looked = self._urgent = float("-inf")
         self._collected = time.monotonic()
         self._served = self._received = 0
@@ -137,6 +140,7 @@ class Keeper:
             self._needs.pop(job, None)
             self._asked.pop(job, None)
             self._all_asked.discard(job)
+            self._written.discard(job)
             self._fitted.pop(job, None)
         self._resting_states.forget(job)
         self._store.holders.end(job)
@@ -157,12 +161,13 @@ class Keeper:
         no room is made for the job."""
         return too_full(self._left(job, part=False), self.room(job))
 
-    def fits(self, job: int, size: int, *, whole: bool = False) -> NoRoom | None:
+    def fits(self, job: int, size: int, *, whole: bool = False, written: bool = False) -> NoRoom | None:
         """Return why not to fetch so many bytes for a job, or None. Room that can be made is there a little later.
-        ``whole``: it is all that is needed, so that others may give way to it (`resting_states`)."""
+        ``whole``: it is all that is needed, so that others may give way to it (`resting_states`); ``written``: it is
+        about to be written."""
         full = too_full(size, self.room(job))
         if full is not None:
-            self._ask(job, size, whole=whole)
+            self._ask(job, size, whole=whole, written=written)
         return full
 
     def refuses(self, job: int, size: int) -> NoRoom | None:
@@ -173,9 +178,9 @@ class Keeper:
         continues, and keeps its roots alone.
         """
         with self._jobs:
-            if job in self._staked or not (self._staked or self._resting_states.lies):
+            if job in self._staked or not (self._staked or self._resting_states.lies()):
                 return None
-        return self.fits(job, size)
+        return self.fits(job, size, written=True)
 
     def room(self, job: int = 0) -> int:
         """Return the bytes that are free and that no job but this one may need."""
@@ -200,11 +205,12 @@ class Keeper:
 
     # ------------------------------------------------------------------ room for what does not fit
 
-    def _ask(self, job: int, size: int, *, whole: bool) -> None:
+    def _ask(self, job: int, size: int, *, whole: bool, written: bool) -> None:
         """Have room made for a job, outside the loop and for all that ask at once."""
         with self._jobs:
             self._asked[job] = size
             (self._all_asked.add if whole else self._all_asked.discard)(job)
+            (self._written.add if written else self._written.discard)(job)
             now = time.monotonic()
             if now - self._tried < URGENT_S or (self._making is not None and self._making.is_alive()):
                 return
@@ -219,10 +225,11 @@ class Keeper:
                 asked, self._asked = self._asked, {}
                 ours = {job: size for job, size in asked.items() if job in self._staked}
                 others = {job: asked[job] for job in self._all_asked if job in asked and job not in ours}
-                writes = {} if self._staked else {job: asked[job] for job in asked.keys() - self._all_asked}
+                writes = {} if self._staked else {job: asked[job] for job in self._written & asked.keys()}
                 self._all_asked.clear()
+                self._written.clear()
             self._give_up(asked)
-            # NOTE: where nothing is staked, lies alone have strangers' writes ask (`refuses`).
+            # NOTE: beside lies that wait, and no stake, what is written takes what a full disk would (`make_room`).
             if writes:
                 self._give_up(writes, runs=True)
             # SAFETY: packages and results go for what has our stake. Anybody can have a job considered.
@@ -296,7 +303,7 @@ class Keeper:
         """
         with self._jobs:
             idle = tuple(self._idle)
-        lies = self._resting_states.lies
+        lies = self._resting_states.lies()
         return frozenset(job for job in idle if job not in lies and not self.works_at(job))
 
     def _note(self, swept: Swept) -> None:

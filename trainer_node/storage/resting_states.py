@@ -111,9 +111,8 @@ class RestingStates:
             self._lies.discard(job)
         self._held.forget(job)
 
-    @property
     def lies(self) -> frozenset[int]:
-        """Jobs with a lie that we may still refute, as far as a stake of ours is possible."""
+        """Return the jobs with a lie that we may still refute, as far as a stake of ours is possible."""
         with self._lock:
             return frozenset(job for job in self._lies if self._stakes.get(job) is not False)
 

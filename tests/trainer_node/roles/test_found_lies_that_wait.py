@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from tests.trainer_node.desk import keeper_of, rules, until
+from tests.trainer_node.storage.test_considered import begins
 from trainer_node.chain import Group, JobPhase, JobView
 from trainer_node.errors import Disagreement, RoomKept
 from trainer_node.run.tensors import Takes
@@ -158,6 +159,31 @@ def test_strangers_data_take_nothing_from_it(waiting: Waiting, full: str) -> Non
     keeper._store_bytes = 0
     assert list(store.holders.held(1)) == before
     assert waiting.refutes()
+
+
+def test_beside_it_a_write_takes_what_rests_and_a_fetch_takes_nothing(waiting: Waiting) -> None:
+    """As on a full disk where nothing is staked; anybody can have something fetched."""
+    keeper, store, rests = waiting.keeper, waiting.store, 5
+    for number in range(8):
+        store.held_by(rests).put_tensor(np.full(1000, -number, np.float32))
+    for job, age in ((1, 7200), (rests, 3600)):  # a lie may wait for years
+        begins(store, job, store.holders.began(job) - age)
+    keeper.stake(rests, False)
+    waiting.later(1800)
+    keeper.works_at = lambda job: job == STRANGERS
+    keeper._store_bytes = store.usage.total + 1000
+    before = list(store.holders.held(1))
+
+    def held_after(ask: Callable[[], object]) -> int:
+        keeper._tried = -math.inf
+        assert ask() is not None
+        assert keeper._making is not None
+        keeper._making.join(30)
+        return len(list(store.holders.held(rests)))
+
+    assert held_after(lambda: keeper.fits(STRANGERS, 9000)) == 8
+    assert held_after(lambda: keeper.refuses(STRANGERS, 9000)) == 0
+    assert list(store.holders.held(1)) == before
 
 
 @pytest.mark.parametrize("lied", [False, True])
