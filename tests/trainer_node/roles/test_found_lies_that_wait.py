@@ -37,27 +37,16 @@ class Waiting(Rounds):
 
     def __init__(self, siege: Siege, folder: Path) -> None:  # noqa: F811
         super().__init__(siege, folder, DAY)
-        self.silent = False
+        self.silent, self.store = False, siege.node._fetcher.store
         self.keeper = self.node.keeper = keeper_of(folder, siege.node._fetcher.store, self.database)[0]
         siege.node._keeper = siege.node._packages._keeper = self.keeper
         self.node.market = lambda _: Market(0, 0)
         self.keeper.considers(STRANGERS, stakes=True)
-        self.store = siege.node._fetcher.store
-
-    def find(self) -> None:
-        """Find the lie while it cannot be refuted."""
-        self.node.wei = 0
-        until(lambda: bool(self.go(1) and self.siege.node.found(1)))
-        self.go(1)
-        assert self.waits == [1]
-        self.later(3600)
 
     def job(self, number: int) -> JobView:
-        of = super().job(number)
-        if not self.silent:
-            return of
-        dead = "http://127.0.0.1:9"
-        return replace(of, uri=dead, claims=tuple(replace(claim, uri=dead) for claim in of.claims))
+        of, dead = super().job(number), "http://127.0.0.1:9"
+        silent = replace(of, uri=dead, claims=tuple(replace(claim, uri=dead) for claim in of.claims))
+        return silent if self.silent else of
 
     def attend(self, at: Any, job: JobView) -> bool:
         ours, _ = self.role.turns(at, job)
@@ -68,12 +57,8 @@ class Waiting(Rounds):
     @contextlib.contextmanager
     def false_look(self, **shown: Any) -> Iterator[None]:
         """Let one look show something else of the job, which others do not confirm."""
-
-        def refused(**_: Any) -> None:
-            raise Disagreement("two endpoints show another state", contradicted=True)
-
         with self.changed(**shown):
-            self.confirm = refused
+            self.confirm = _refused
             self.go(1)
             yield
         self.confirm = lambda **_: None
@@ -95,10 +80,18 @@ class Waiting(Rounds):
         return any(self.go(1) and self.refuted for _ in range(20))
 
 
+def _refused(**_: Any) -> None:
+    raise Disagreement("two endpoints show another state", contradicted=True)
+
+
 @pytest.fixture
 def waiting(siege: Siege, tmp_path: Path) -> Waiting:  # noqa: F811
     rounds = Waiting(siege, tmp_path)
-    rounds.find()
+    rounds.node.wei = 0
+    until(lambda: bool(rounds.go(1) and siege.node.found(1)))
+    rounds.go(1)
+    assert rounds.waits == [1]
+    rounds.later(3600)
     return rounds
 
 

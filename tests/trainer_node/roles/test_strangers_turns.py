@@ -51,8 +51,6 @@ class Rounds:
         """Jobs in which a refutation was due in the last round."""
         self.confirm: Any = lambda **_: None
         """How others confirm what a look shows."""
-        self.at: Any = None
-        """The last look."""
         self.begin()
         self._changes: dict[str, Any] = {}
 
@@ -74,7 +72,6 @@ class Rounds:
             doubt=None,
             block=SimpleNamespace(number=1, base_fee=0),
         )
-        self.at = at
         self.scheduler.go(at, lambda job: (self.attend(at, job), None))
         until(lambda: not self.siege.node.busy)
         self.siege.clock.on(10.0)
