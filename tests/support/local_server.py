@@ -12,8 +12,7 @@ class LocalServer:
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
         # NOTE: an answer is two writes, and the second one would wait 40 ms for the receipt of the first.
-        ours = {"log_message": lambda *_: None, "disable_nagle_algorithm": True}
-        quiet = type("Quiet", (handler,), ours)
+        quiet = type("Quiet", (handler,), {"log_message": lambda *_: None, "disable_nagle_algorithm": True})
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), quiet)
         self._http.daemon_threads = True
         self.uri = f"http://127.0.0.1:{self._http.server_port}"

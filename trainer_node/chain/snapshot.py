@@ -96,7 +96,10 @@ class Snapshot:
     @cached_property
     def stake_gas(self) -> int:
         """Units of gas that a stake is worth at least."""
-        return int(self._read.view(self._contracts.notary, "STAKE_GAS"))
+        gas = int(self._read.view(self._contracts.notary, "STAKE_GAS"))
+        if gas < 1:
+            raise RpcCorrupt(f"a stake is worth {gas} units of gas, which no deployment states")
+        return gas
 
     @property
     def contracts(self) -> Contracts:

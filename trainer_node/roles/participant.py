@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import cast
 
 import structlog
 
@@ -94,7 +95,7 @@ class Participant(Role):
         self._undone = Undone(node.database, node.client.deployment.referee)
         self._ends, self._changes = Ends(), Changes("job.terms_not_confirmed")
         self._losses, self._calls = Changes("job.stake_not_confirmed"), Changes("job.call_not_confirmed")
-        self._at: Snapshot | None = None
+        self._at, self._known = cast(Snapshot | None, None), False
         self._max_fee = node.settings.fees.max_fee
         if (key := node.transactions) is not None:
             self._jobs = JobPlayer(node)
@@ -137,10 +138,9 @@ class Participant(Role):
 
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
         """Return whether the job concerns us, and what may be due in it."""
-        self._at = snapshot
+        self._at, self._known = snapshot, job.id in self._held or self._node.reserve.kept(job.id) > 0
         # NOTE: with something at stake turns are urgent, and name what they are about.
-        waits = job.id not in self._held and not self._node.reserve.kept(job.id)
-        another = self._runner.is_another(job) or (waits and self._wrong.differs(job))
+        another = self._runner.is_another(job) or (not self._known and self._wrong.differs(job))
         if another and not self._changes.believed(snapshot, job.id):
             return True, []
         self._waits.pop(job.id, None)
@@ -256,9 +256,10 @@ class Participant(Role):
             self._waits[job.id] = soon
         return concerned or soon is not None, turns
 
-    def sure(self, job_id: int) -> bool:
-        """Return whether others confirm the look by which a job's turns are being decided."""
-        return self._at is not None and self._calls.believed(self._at, job_id)
+    def sure(self, job_id: int, *, staked: bool = False) -> bool:
+        """Return whether others confirm the look by which a job's turns are being decided; ``staked``: or it was known
+        before that a stake of ours is in the job."""
+        return (staked and self._known) or (self._at is not None and self._calls.believed(self._at, job_id))
 
     def _hides(self, snapshot: Snapshot, job: JobView, *, at_stake: bool) -> bool:
         """Return whether a look shows nothing of ours at stake in a job that runs, in which something was, and nobody

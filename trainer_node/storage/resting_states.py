@@ -112,9 +112,10 @@ class RestingStates:
         self._held.forget(job)
 
     def lies(self) -> frozenset[int]:
-        """Return the jobs with a lie that we may still refute, as far as a stake of ours is possible."""
+        """Return the jobs with a lie that we may still refute. SAFETY: whether a stake is possible is said by one look;
+        that no lie may be refuted any more, only by one that others confirm."""
         with self._lock:
-            return frozenset(job for job in self._lies if self._stakes.get(job) is not False)
+            return frozenset(self._lies)
 
     def may_ask(self, job: int) -> bool:
         """Return whether anything goes for a job."""
@@ -148,9 +149,11 @@ class RestingStates:
             stakes, found = self._stakes.get(job), self._found.get(job, Found.NOTHING)
             known = job in self._packages
         began = self._store.holders.began(job)
+        if found is Found.LIE:
+            return None
         if stakes is False:
             return -1, began
-        return None if found is Found.LIE or not known else (int(found), began)
+        return (int(found), began) if known else None
 
     def _shape(self, jobs: Iterable[int]) -> tuple[tuple[int, int], ...]:
         return tuple((job, self._held.of(job)) for job in sorted(jobs))

@@ -103,6 +103,13 @@ def test_views_that_return_nonsense(value: object, endpoint: Endpoint, client: C
         client.snapshot().job(1)
 
 
+def test_a_stake_that_is_worth_no_gas_is_nonsense(endpoint: Endpoint, client: ChainClient) -> None:
+    """By it a price would be divided by zero, in all jobs of a round."""
+    test_views_that_return_nonsense("0x" + "00" * 32, endpoint, client)
+    with pytest.raises(RpcCorrupt, match="0 units of gas"):
+        assert client.snapshot().stake_gas
+
+
 def test_logs_of_something_else_are_refused(endpoint: Endpoint, client: ChainClient) -> None:
     block = {"number": "0x5", "hash": "0x" + "11" * 32, "timestamp": "0x1"}
     log = {

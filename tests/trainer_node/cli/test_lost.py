@@ -12,6 +12,9 @@ from trainer_node.daemon.access import open_client
 from trainer_node.errors import ConfigError
 from trainer_node.settings.settings import Settings, load_settings
 
+MISSING = "there is no key at trainer/key.json, whose folder does not exist"
+MAKE = "`assay key new --keystore trainer/key.json`"
+
 WAY_OUT = "change to the folder that `assay quickstart FOLDER` made, name its file with --config FILE"
 
 
@@ -41,9 +44,7 @@ def test_without_a_key_the_missing_settings_are_named_and_nothing_is_written(
 ) -> None:
     code, _, errors = assay(*command)
     assert code == 2
-    missing = "error: there is no key at trainer/key.json, whose folder does not exist"
-    make = "make a key with `assay key new --keystore trainer/key.json`"
-    assert f"{missing}{lost(tmp_path)}, or {make}" in errors
+    assert f"error: {MISSING}{lost(tmp_path)}, or make a key with {MAKE}" in errors
     assert list(tmp_path.iterdir()) == []
 
 
@@ -57,9 +58,7 @@ def test_a_key_that_settings_name_is_missing_and_not_the_settings(
     given = {"keystore": ("--keystore", "trainer/key.json"), "config": ("--config", file), "file": ()}[named]
     code, _, errors = assay("trainer", "run", *given)
     assert code == 2
-    missing = "error: there is no key at trainer/key.json, whose folder does not exist"
-    make = "make one with `assay key new --keystore trainer/key.json` or set keystore"
-    assert f"{missing}; {make}" in errors
+    assert f"error: {MISSING}; make one with {MAKE} or set keystore" in errors
     assert list(tmp_path.iterdir()) == [file]
     if named != "keystore":
         code, _, errors = assay("job", "list", *given)
@@ -96,8 +95,7 @@ def test_at_the_default_endpoint_the_missing_settings_are_named(
         assert errors.count("name its endpoint in rpc_url") == 1
     code, output, _ = assay("doctor", "--data-dir", "trainer")
     assert code == 1
-    missing = "there is no key at trainer/key.json, whose folder does not exist"
-    assert f"{missing}, and no assay.toml was found in {tmp_path}\n" in output
+    assert f"{MISSING}, and no assay.toml was found in {tmp_path}\n" in output
     assert f"nothing listens at {address}{lost(tmp_path)}, start the chain (" in output
     assert list(tmp_path.iterdir()) == []
 

@@ -68,8 +68,7 @@ def test_a_program_that_is_served_can_be_trained(tmp_path: Path) -> None:
     content.put(store)
     with SlowServer(store, Hand()) as server:
         assert not_served(content.program.file_hash(), server.uri) is None
-        told = not_served(bytes(32), server.uri)
-    assert "the server answers 404" in str(told)
+        assert "the server answers 404" in str(not_served(bytes(32), server.uri))
 
 
 def test_costs_are_told_before_anything_is_posted(

@@ -22,14 +22,12 @@ from trainer_node.chain import Group, JobPhase, JobView
 from trainer_node.errors import Disagreement, RoomKept
 from trainer_node.run.tensors import Takes
 from trainer_node.stake.gas_patience import Market
-from trainer_node.storage.disk_estimate import Needs
 
-from .member import RICH, YEARS
+from .member import ME, RICH, YEARS
 from .sampling.test_siege import DAY, Siege, siege  # noqa: F401
 from .test_strangers_turns import Rounds
 
-STRANGERS = 2
-"""A job of the attacker's in which a stake of ours is possible."""
+STRANGERS = 2  # a job of the attacker's in which a stake of ours is possible
 
 
 class Waiting(Rounds):
@@ -58,10 +56,13 @@ class Waiting(Rounds):
     def false_look(self, **shown: Any) -> Iterator[None]:
         """Let one look show something else of the job, which others do not confirm."""
         with self.changed(**shown):
-            self.confirm = _refused
+            self.confirm = self.refused
             self.go(1)
             yield
         self.confirm = lambda **_: None
+
+    def refused(self, **_: Any) -> None:
+        raise Disagreement("two endpoints show another state", contradicted=True)
 
     def later(self, seconds: float) -> None:
         """Let the files of the store be older."""
@@ -80,10 +81,6 @@ class Waiting(Rounds):
         return any(self.go(1) and self.refuted for _ in range(20))
 
 
-def _refused(**_: Any) -> None:
-    raise Disagreement("two endpoints show another state", contradicted=True)
-
-
 @pytest.fixture
 def waiting(siege: Siege, tmp_path: Path) -> Waiting:  # noqa: F811
     rounds = Waiting(siege, tmp_path)
@@ -99,6 +96,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "another period": {"challenge_period": YEARS},
     "another clock": {"rules": rules(clock=YEARS)},
     "another stake": {"stake": 1 << 79},
+    "another worth of gas": {"stake_gas": 1 << 79},
     "no claim": {"claims": (), "groups": ()},
     "too late": {"phase": JobPhase.CLOSING},
     "its end": {"phase": JobPhase.UNCLAIMED},
@@ -136,7 +134,6 @@ def test_strangers_data_take_nothing_from_it(waiting: Waiting, full: str) -> Non
     """The attack: a job with a right claim serves many large states, which are checked and kept."""
     keeper, store = waiting.keeper, waiting.store
     if full.endswith("elsewhere"):
-        keeper.needs(3, Needs(0))
         keeper.stake(3, True)
     keeper.works_at = lambda job: job == STRANGERS
     keeper.stake(STRANGERS, False)
@@ -179,14 +176,14 @@ def test_beside_it_a_write_takes_what_rests_and_a_fetch_takes_nothing(waiting: W
     assert list(store.holders.held(1)) == before
 
 
-@pytest.mark.parametrize("lied", [False, True])
+@pytest.mark.parametrize("lied", ["", "a dead root", "a claim of ours"])
 def test_a_whole_run_that_one_look_calls_for_takes_the_place_of_no_part(
     siege: Siege,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    lied: bool,
+    lied: str,
 ) -> None:
-    """The attack: by that look the claimed root is dead, and a run of ten days is in time."""
+    """The attack: by that look the claimed root is dead, or one of ours, and a run of ten days is in time."""
     rounds, node, begun = Waiting(siege, tmp_path), siege.node, list[int]()
 
     def begins(work: Any) -> Future[Any]:
@@ -199,10 +196,19 @@ def test_a_whole_run_that_one_look_calls_for_takes_the_place_of_no_part(
     monkeypatch.setattr(node, "whole_ready_in_s", lambda of: whole_s if node.prepare(of) else None)
     monkeypatch.setattr(node, "whole_after_s", lambda of: 0.0 if node.prepare(of) else None)
     siege.prepared(siege.job(1, siege.lie))
-    if lied:
-        dead = Group(0, siege.run.root, bytes(32), 0, 1, 1, 1000 * DAY, (0,))
-        lost = replace(siege.job(1, siege.lie).claims[0], lost=True)
-        with rounds.false_look(challenge_end=1000 * DAY, groups=(dead,), claims=(lost,)):
-            assert begun == []
+    claim, dead = (
+        siege.job(1, siege.lie).claims[0],
+        Group(0, siege.run.root, bytes(32), 0, 1, 1, 1000 * DAY, (0,)),
+    )
+    looks: dict[str, dict[str, Any]] = {
+        "a dead root": {
+            "groups": (dead,),
+            "claims": (replace(claim, lost=True),),
+            "challenge_end": 1000 * DAY,
+        },
+        "a claim of ours": {"claims": (replace(claim, owner=ME),)},
+    }
+    with rounds.false_look(**looks[lied]) if lied else contextlib.nullcontext():
+        assert begun == []
     until(lambda: bool(rounds.go(1) and node.found(1)))
     assert (begun, node._checks[1].whole) == ([], False)

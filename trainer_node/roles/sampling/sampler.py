@@ -201,7 +201,7 @@ class Sampler:
         self._whole = WholeRuns(node, runner.train, self._acceptance)
         self._begun = node.remembered.of_jobs(bool)
         self._found: dict[int, list[Refuted]] = {}
-        self.sure: Callable[[int], bool] = lambda _: True
+        self.sure: Callable[..., bool] = lambda _, **__: True
         """Asked whether others confirm the look by which a job is decided."""
         self._is_due = node.remembered.of_jobs(bool)
         """Jobs in which a refutation could be staked on at the last look."""
@@ -223,7 +223,10 @@ class Sampler:
             after_s = self._acceptance.whole_after_s(job, now, wanted=runner.wants_whole(job, now))
         self._found[job.id] = runner.check(job, now, ours=staked, whole_after_s=after_s)
         claimed = me is not None and job.claim_of(me) is not None
-        if claimed or self._takes_whole(job, now):
+        # SAFETY: one endpoint could show once a claim of ours, and the whole run would take the place of the parts.
+        if (claimed and (runner.in_whole(job.id) or self.sure(job.id, staked=True))) or self._takes_whole(
+            job, now
+        ):
             return self._whole.decide(job, now)
         # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
         if runner.withheld(job):
