@@ -41,6 +41,7 @@ DISPUTE = SETTING.dispute
 TRIAL_TERMS = TrialTerms(ADDRESS, HEARING | 1, PLAYERS, dispute_hash(DISPUTE))
 SUBMISSION = Submission(MATCH, ADDRESS, JOB, 5, 3, PLAYERS, RECORDS, dispute_hash(DISPUTE))
 SOUND: dict[str, dict[str, Any]] = {
+    "STAKE_GAS": {"": 1},
     "viewOf": {"phase": JobPhase.CHALLENGE, "strides": [1], "clock": 9, "threshold": 1},
     "getMatch": {
         "phase": Phase.HEARING,
