@@ -18,6 +18,7 @@ from ..walk.descent import Descent, Position, next_half
 from ..walk.refusals import Refusal
 from ..walk.sides import by_side
 from .judge import Operand, ill_formed, operand
+from .player_data import OpponentView, OwnRun
 from .rules import apply, refinement
 from .state import (
     Descend,
@@ -37,7 +38,6 @@ from .state import (
     Submit,
     Timeout,
 )
-from .view import OpponentView, OwnRun
 
 Planned = tuple[Move, MatchState]
 """A move, and the state that it expects, which the moves before it lead to."""

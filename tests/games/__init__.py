@@ -1,6 +1,6 @@
 """Games of the daemons' own decisions: what they decide is what the nodes run, on the contracts' rules in Python.
 
-view       a job of the model, as the chain shows it to a daemon
+job_views  a job of the model, as the chain shows it to a daemon
 runs       the runs of a job by their names, and what can be said of them
 board      a job from its post on, and what everybody can do in it
 roles      the honest party: the functions that its daemon runs, and what it does with their answers

@@ -30,6 +30,7 @@ from tests.model.jobs import Group, Job, JobTerms, Match, Refutation, StakedClai
 from trainer_node.chain import JobView
 from trainer_node.run.refutation import Refuted
 
+from .job_views import job_view
 from .runs import (
     CHAIN,
     HONEST,
@@ -47,7 +48,6 @@ from .runs import (
     result,
     who,
 )
-from .view import job_view
 
 REFEREE, PANEL, CLIENT = ("0x" + digit * 40 for digit in "234")
 STAKE, REWARD = 1 << 20, 300 << 20

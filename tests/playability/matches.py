@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from referee_py.game.player_data import ChainLog, LoggedView
 from referee_py.game.rules import apply
 from referee_py.game.solver import plan
 from referee_py.game.state import Move, Phase, Timeout
-from referee_py.game.view import ChainLog, LoggedView
 from referee_py.program.playable import fitting
 from referee_py.walk import clock
 from tests.model.jobs import Match

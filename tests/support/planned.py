@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from referee_py.errors import AssayError
+from referee_py.game.player_data import ChainLog
 from referee_py.game.state import MatchState, Move, OpenRecord, Reveal
-from referee_py.game.view import ChainLog
 
 M = TypeVar("M")
 S = TypeVar("S")

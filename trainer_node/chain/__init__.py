@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .codec.match import MatchInfo, Seat
     from .codec.trial import TrialInfo
     from .contracts import Contracts, Deployment
+    from .counted_blocks import Finality, ViewRule
     from .endpoints import connect
     from .fees import FeeRule
     from .outbox import Call, Receipt
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from .rpc import guarded
     from .snapshot import Snapshot
     from .transactions import TransactionManager
-    from .view import Finality, ViewRule
 
 _PLACES = {
     "JobPhase": "referee_py.jobs",
@@ -49,8 +49,8 @@ _PLACES = {
     "transactions_of": ".retrace",
     "guarded": ".rpc",
     "TransactionManager": ".transactions",
-    "Finality": ".view",
-    "ViewRule": ".view",
+    "Finality": ".counted_blocks",
+    "ViewRule": ".counted_blocks",
 }
 
 

@@ -25,8 +25,8 @@ from .block import block_request, quantity
 from .endpoints import endpoints_of
 from .fees import short_of
 from .majority import answers, high, low
-from .notes import BLOCK
 from .outbox import Call, Receipt
+from .recorded_reads import BLOCK
 from .refusals import result_of
 from .rpc import Decoder, guarded
 

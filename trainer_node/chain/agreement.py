@@ -22,13 +22,13 @@ import structlog
 from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
 from ..storage.database import Database
 from .block import Block
+from .counted_blocks import Look, ViewRule
 from .differences import Hurry, Unlike, difference, read_block
 from .endpoint import Endpoint
 from .endpoints import Endpoints
-from .known import Known, Shown
-from .notes import Note
+from .known_blocks import Known, Shown
+from .recorded_reads import Note
 from .tags import NEAR_BLOCKS, Tagged, near, tagged
-from .view import Look, ViewRule
 from .witnesses import Witnesses
 
 T = TypeVar("T")

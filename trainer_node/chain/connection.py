@@ -11,14 +11,14 @@ from .agreement import Agreement
 from .block import Block, block_of, block_request
 from .codec.job import JobView
 from .contracts import Contracts, Deployment
+from .counted_blocks import ViewRule
 from .endpoints import endpoints_of
 from .events import EventCache
 from .log_range import LogRange
 from .majority import agreed, answers, low, most_of
-from .notes import BLOCK, Notes
 from .opcodes import Needs
+from .recorded_reads import BLOCK, Notes
 from .rpc import guarded
-from .view import ViewRule
 
 DEFAULT_LOG_RANGE = 10_000
 """Blocks that one request for logs spans at most; public endpoints refuse more."""

@@ -11,7 +11,7 @@ from ..errors import Disagreement, NotAsked, RpcUnavailable
 from .block import Block, block_of, block_request
 from .endpoint import Endpoint
 from .endpoints import Endpoints
-from .notes import BLOCK, Note
+from .recorded_reads import BLOCK, Note
 
 _log = structlog.get_logger(__name__)
 

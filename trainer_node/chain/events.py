@@ -30,7 +30,7 @@ from ..storage.database import Database
 from .coders import EventCoder, event_coders
 from .endpoints import endpoints_of
 from .log_range import LogRange
-from .notes import LOGS
+from .recorded_reads import LOGS
 from .refusals import is_about_results
 from .rpc import guarded
 

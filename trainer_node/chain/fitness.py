@@ -23,13 +23,13 @@ from ..observe.findings import Finding, State
 from .abi import Build
 from .block import Block, block_of, block_request, quantity
 from .contracts import needs_of
+from .counted_blocks import FINALITY_S, ChainRule
 from .endpoints import endpoints_of
 from .fees import GWEI
 from .majority import agreed, answers, most_of
 from .opcodes import Needs, told
 from .probe import Executed, execute, gives_gas, word_price
 from .tags import STALLED
-from .view import FINALITY_S, ChainRule
 
 TRANSACTION_GAS = MAX_GAS * 5 // 4
 """Gas that a transaction must be able to take: the most that a move may, with the margin of estimates."""

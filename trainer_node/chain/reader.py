@@ -25,7 +25,7 @@ from .codec.trial import TrialInfo
 from .coders import view_coder
 from .connection import Connection
 from .events import MAX_EVENTS, Event, Query, newest_events, read_events
-from .notes import CALL, Notes
+from .recorded_reads import CALL, Notes
 from .rpc import guarded
 
 Info = TypeVar("Info", JobView, MatchInfo, HearingInfo, TrialInfo)

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .block import Block
+from .counted_blocks import FINALITY_S, ViewRule
 from .endpoint import Endpoint
 from .majority import low
-from .view import FINALITY_S, ViewRule
 
 NEAR_BLOCKS, NEAR_S = 3, 10
 """Heads of endpoints that see the same chain are at most this far apart: so many blocks or so many seconds."""

@@ -44,8 +44,8 @@ from .endpoints import endpoints_of
 from .fees import FeeRule, Offered
 from .late_receipts import LateReceipts
 from .majority import low
-from .means import Means
 from .outbox import Call, Outbox, Receipt
+from .own_ether import Means
 from .refusals import for_now, has_it_already
 from .rpc import Decoder, guarded
 

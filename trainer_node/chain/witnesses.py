@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from ..errors import ChainError
 from .block import Block
+from .counted_blocks import ViewRule
 from .endpoint import Endpoint
 from .endpoints import Endpoints
 from .tags import near, near_tags
-from .view import ViewRule
 
 
 class Newest(NamedTuple):

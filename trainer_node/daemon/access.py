@@ -13,7 +13,7 @@ from referee_py.errors import AssayError
 from ..chain import ChainClient, Deployment, Releases, TransactionManager, connect
 from ..chain.contracts import error_decoder
 from ..chain.endpoints import endpoints_of
-from ..chain.notes import Notes
+from ..chain.recorded_reads import Notes
 from ..errors import ChainError, ConfigError, DiskFailed, ReleaseRefused
 from ..observe.metrics import Metrics
 from ..settings.settings import Settings

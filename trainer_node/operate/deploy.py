@@ -35,13 +35,13 @@ from ..chain.contracts import (
     hash_of,
     needs_of,
 )
+from ..chain.counted_blocks import ChainRule
 from ..chain.fees import ETHER, GWEI, in_ether
 from ..chain.fitness import charged, require_fit
 from ..chain.outbox import Call
 from ..chain.releases import Releases
 from ..chain.rpc import guarded
 from ..chain.transactions import TransactionManager
-from ..chain.view import ChainRule
 from ..errors import ConfigError, DeployError, InsufficientFunds, WrongChain
 from ..settings.settings import LOCAL_CHAINS
 from ..stake.min_stake import chain_price, least_stake

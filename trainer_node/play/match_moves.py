@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from referee_py.game.player_data import LoggedView
 from referee_py.game.solver import Planned, plan
 from referee_py.game.state import Phase
-from referee_py.game.view import LoggedView
 
 from ..chain import Seat
 from ..network.opponents import Opponents

@@ -38,8 +38,8 @@ from pydantic_settings import (
 
 from referee_py.errors import InvalidInput
 
+from ..chain.counted_blocks import FINALITY_S, ChainRule, Finality, ViewRule
 from ..chain.fees import ETHER
-from ..chain.view import FINALITY_S, ChainRule, Finality, ViewRule
 from ..errors import ConfigError
 from ..network.uri import check_uri
 from ..suggest import did_you_mean

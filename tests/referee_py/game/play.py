@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from referee_py.game.player_data import ChainLog, LoggedView
 from referee_py.game.rules import apply, hearing_decided, opened
 from referee_py.game.solver import plan
 from referee_py.game.state import MatchState, MatchTerms, Move, Phase, Timeout
-from referee_py.game.view import ChainLog, LoggedView
 from referee_py.walk import clock
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from referee_py.game.player_data import ChainLog, LoggedView
 from referee_py.game.rules import apply
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
@@ -23,7 +24,6 @@ from referee_py.game.state import (
     Submit,
     Timeout,
 )
-from referee_py.game.view import ChainLog, LoggedView
 from referee_py.walk.descent import Descent
 from tests.model.jobs import Match
 from tests.support.planned import moves_of, observe, planned

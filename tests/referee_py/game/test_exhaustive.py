@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 
 from referee_py.errors import InvalidInput
+from referee_py.game.player_data import ChainLog, LoggedView
 from referee_py.game.rules import apply, hearing_decided, opened, refinement
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
@@ -44,7 +45,6 @@ from referee_py.game.state import (
     Submit,
     Timeout,
 )
-from referee_py.game.view import ChainLog, LoggedView
 from referee_py.walk import clock, descent
 from referee_py.walk.descent import Descent, shown
 from referee_py.walk.dispute import ZERO

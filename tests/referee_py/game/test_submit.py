@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from referee_py.commit import NO_LOG
+from referee_py.game.player_data import ChainLog, LoggedView
 from referee_py.game.solver import plan
 from referee_py.game.state import Move, Phase, Submit, Timeout
-from referee_py.game.view import ChainLog, LoggedView
 from referee_py.jobs import Rules, commitment
 from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.trial.solver import plan as plan_trial

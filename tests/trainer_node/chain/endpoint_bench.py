@@ -11,7 +11,7 @@ from tests.support.clock import Clock
 from trainer_node.chain import ViewRule, connect
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.endpoints import Endpoints, endpoints_of
-from trainer_node.chain.notes import Notes
+from trainer_node.chain.recorded_reads import Notes
 from trainer_node.observe.metrics import Metrics
 
 from ..moved_time import MovedTime

@@ -14,10 +14,10 @@ from tests.trainer_node.chain.liar import Liar
 from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.abi import Build, load_artifact
 from trainer_node.chain.contracts import NAMES, error_decoder, needs_of
+from trainer_node.chain.counted_blocks import ChainRule
 from trainer_node.chain.fitness import TRANSACTION_GAS, check_chain
 from trainer_node.chain.opcodes import INVALID, SHA256, TRIALS, Needs, opcodes_of
 from trainer_node.chain.probe import execute, gives_gas
-from trainer_node.chain.view import ChainRule
 from trainer_node.daemon.keys import create_key
 from trainer_node.daemon.service import open_daemon
 from trainer_node.errors import UnfitChain

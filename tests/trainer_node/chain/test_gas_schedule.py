@@ -20,9 +20,9 @@ from tests.conftest import Anvil
 from trainer_node.chain import Deployment, connect
 from trainer_node.chain.abi import Build
 from trainer_node.chain.contracts import needs_of
+from trainer_node.chain.counted_blocks import ChainRule
 from trainer_node.chain.fitness import charged, check_chain
 from trainer_node.chain.probe import WORDS, word_price
-from trainer_node.chain.view import ChainRule
 from trainer_node.daemon.keys import create_key
 from trainer_node.daemon.service import open_daemon
 from trainer_node.errors import ConfigError, DeployError, UnfitChain

@@ -18,7 +18,7 @@ from trainer_node.chain import ChainClient, ViewRule
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.endpoint import MAX_BACKOFF_S
 from trainer_node.chain.endpoints import PATIENCE_S
-from trainer_node.chain.known import KEPT
+from trainer_node.chain.known_blocks import KEPT
 from trainer_node.chain.majority import answers
 from trainer_node.errors import RpcUnavailable
 from trainer_node.storage.database import Database

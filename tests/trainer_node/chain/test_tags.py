@@ -16,9 +16,9 @@ import pytest
 from tests.conftest import Anvil
 from trainer_node.chain import connect
 from trainer_node.chain.agreement import Agreement
+from trainer_node.chain.counted_blocks import FINALITY_S
 from trainer_node.chain.endpoints import PATIENCE_S
 from trainer_node.chain.tags import STALLED
-from trainer_node.chain.view import FINALITY_S
 from trainer_node.errors import Disagreement, RpcUnavailable
 
 from ...campaigns.proxy import FaultProxy

@@ -18,7 +18,7 @@ from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.coders import event_coders
 from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.chain.events import EventCache, Query
-from trainer_node.chain.notes import Notes
+from trainer_node.chain.recorded_reads import Notes
 from trainer_node.errors import ChainError, Disagreement
 from trainer_node.storage.database import Database
 

@@ -13,9 +13,9 @@ from tests.campaigns.proxy import FaultProxy
 from tests.conftest import free_port
 from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
+from trainer_node.chain.counted_blocks import ChainRule
 from trainer_node.chain.fees import ETHER
 from trainer_node.chain.fitness import check_clock
-from trainer_node.chain.view import ChainRule
 from trainer_node.daemon.keys import create_key
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.observe.findings import Finding, State

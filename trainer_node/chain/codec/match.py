@@ -9,8 +9,8 @@ from typing import Any
 from referee_py.commit import Record
 from referee_py.game.calldata import match_id as match_id_of
 from referee_py.game.calldata import match_terms, position, position_hash
+from referee_py.game.player_data import ChainLog
 from referee_py.game.state import MOVES, MatchState, MatchTerms, Move, Phase
-from referee_py.game.view import ChainLog
 from referee_py.program.terms import Terms
 from referee_py.walk import clock
 from referee_py.walk.dispute import ZERO
