@@ -7,14 +7,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    """NOTE: with five, as usual, a connection of many at once is tried again after a second."""
+
+
 class LocalServer:
     """Answers requests by ``handler``, each in a thread, until it is closed, and logs none. A context manager, too."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
         # NOTE: an answer is two writes, and the second one would wait 40 ms for the receipt of the first.
         quiet = type("Quiet", (handler,), {"log_message": lambda *_: None, "disable_nagle_algorithm": True})
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), quiet)
-        self._http.daemon_threads = True
+        self._http = _Server(("127.0.0.1", 0), quiet)
         self.uri = f"http://127.0.0.1:{self._http.server_port}"
         threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
 
