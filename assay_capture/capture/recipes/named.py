@@ -30,6 +30,7 @@ BUILTIN: dict[str, Callable[..., Recipe]] = {
 
 def load_recipe(spec: str, **overrides: Any) -> Recipe | RecipeJob:
     """Return a recipe by built-in name (`digits-mlp`) or `path/to/file.py:function`. The file is run: trust it first.
+    It can import the files beside it, as `python file.py` can.
 
     `overrides` are passed to the function, for example `steps=100`; those that are None are left out. Raises
     CaptureError, also for an error in the file, with its line.
@@ -39,7 +40,7 @@ def load_recipe(spec: str, **overrides: Any) -> Recipe | RecipeJob:
         recipe: Any = _called(spec, BUILTIN[spec], given)
     elif ":" in spec:
         file, name = spec.rsplit(":", 1)
-        with _placed(Path(file)):
+        with _placed(Path(file)), _importing_from(Path(file).absolute().parent):
             recipe = _called(spec, _from_file(file, name), given)
     else:
         raise CaptureError(
@@ -80,6 +81,18 @@ def _placed(file: Path) -> Iterator[None]:
         place = f"{file}:{lines[-1]}" if lines else str(file)
         words = " ".join(f"{type(error).__name__}: {said}".rstrip(": ").split())[:MAX_WORDS]
         raise CaptureError(f"recipe {place}: {words}; --debug shows the traceback") from error
+
+
+@contextlib.contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Look for imports in a folder first."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        # NOTE: the file may have added others, or taken ours away.
+        with contextlib.suppress(ValueError):
+            sys.path.remove(str(folder))
 
 
 def _from_file(file: str, name: str) -> Callable[..., Recipe]:

@@ -186,6 +186,20 @@ def test_a_recipe_from_a_file(tmp_path: Path) -> None:
     assert (bundle.name, bundle.terms.steps, bundle.terms.strides) == ("tiny", 6, (2, 1))
 
 
+def test_a_recipe_imports_the_files_beside_it(tmp_path: Path) -> None:
+    name = f"mine_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(RECIPE)
+    (tmp_path / "recipe.py").write_text(
+        f"import {name}\n\n\ndef tiny(steps=6):\n    from {name} import tiny\n    return tiny(steps)\n"
+    )
+    before = list(sys.path)
+    try:
+        assert load_recipe(f"{tmp_path / 'recipe.py'}:tiny").name == "tiny"
+    finally:
+        sys.modules.pop(name, None)
+    assert sys.path == before
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
