@@ -57,7 +57,8 @@ def opened(settings: Settings, bundles: list[Path] | None, **options: Any) -> It
     folder = settings.data_dir / "explorer"
     folder.mkdir(parents=True, exist_ok=True)
     known = [Bundle.read(path) for path in bundles or []]
-    with exclusive(folder / "lock", f"explorer folder {folder}"):
+    remedy = "or name another folder with --data-dir: what it needs of the chain is read again"
+    with exclusive(folder / "lock", f"explorer folder {folder}", remedy):
         daemon = open_client(settings)
         index = Index(folder / "index.sqlite3")
         try:

@@ -98,7 +98,7 @@ class TrialRungs(RungMaker):
         if judged and strip is not None:
             outcome = f"computes step {strip.lo + 1} itself: {who} {'is' if len(lost) == 1 else 'are'} wrong"
             rung.lead = (
-                f"Of the {plural(strip.count, 'step')} that make this number, the sides part at step {strip.lo + 1}. "
+                f"Of the {plural(strip.count, 'step')} of this number, the sides part at step {strip.lo + 1}. "
                 "The contract computes this one step itself, with floating point in Solidity."
             )
         else:

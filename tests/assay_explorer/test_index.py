@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from web3 import Web3
 
+from assay_explorer.cli import opened
 from assay_explorer.index import Index
 from tests.conftest import undone
 from trainer_node.chain.events import Query
+from trainer_node.errors import AlreadyRunning
+from trainer_node.settings.settings import load_settings
+from trainer_node.storage.process import exclusive
 
 from .conftest import Played
 
@@ -35,6 +40,16 @@ def told(tried: Played, index: Index) -> list[str]:
     query = Query(tried.arena.client.contracts.registry, (), ("Moved",))
     found = index.read(query, 0, index.through or 0, lambda _: b"", lambda *_: [])
     return [event.args["uri"] for event in found]
+
+
+def test_a_second_process_is_told_how_it_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    settings = load_settings(chain_id=31337, data_dir=tmp_path)
+    with (
+        exclusive(tmp_path / "explorer" / "lock", "it"),
+        pytest.raises(AlreadyRunning, match="another folder with --data-dir"),
+        opened(settings, None),
+    ):
+        pass
 
 
 def test_a_reorganisation_while_watching(tried: Played, tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ def test_a_loop_and_a_trainer_become_recipes(tmp_path: Path) -> None:
     assert "use torch.where" in told
     assert re.search(r"^gate  gate$", told, re.M), "the remedy works"
     kept = re.search(r"^<All keys matched successfully>\n([\d.]+)% of the moons", told, re.M)
-    assert kept and float(kept[1]) > 80, "the trained weights are in the module again"
+    assert kept is not None
+    assert float(kept[1]) > 80, "the trained weights are in the module again"
 
 
 @pytest.mark.slow

@@ -83,10 +83,10 @@ class Changes:
 
 
 class Lies:
-    """Jobs in which a lie may be refuted, now or later, with the terms by which it was found.
+    """Jobs in which what is wrong may be staked against, now or later, with the terms by which it was found.
 
-    SAFETY: whoever serves could hide once what is wrong in a job, and what a refutation rests on would go to a
-    stranger's job in the same round. The lie's author need not serve it a second time."""
+    SAFETY: whoever serves could hide once what is wrong in a job, and what a refutation or a claim rests on would go to
+    a stranger's job in the same round. The lie's author, or the client, need not serve it a second time."""
 
     def __init__(self) -> None:
         self._changes = Changes("job.lie_not_confirmed")

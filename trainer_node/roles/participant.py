@@ -23,7 +23,7 @@ from ..daemon.job_queue import OURS
 from ..daemon.job_turns import Role, Turn, raising
 from ..daemon.service import Daemon
 from ..network.opponents import Opponents
-from ..play.actions import JobAction, disagreements, is_over
+from ..play.actions import JobAction, is_over
 from ..play.data_requests import DataRequester
 from ..play.data_responses import DataResponder
 from ..play.disputes import Disputes
@@ -91,11 +91,11 @@ class Participant(Role):
         """Jobs of others in whose matches we may have moves to make."""
         self._waits: dict[int, float] = {}
         """Jobs in which nothing is at stake, but a lie may be refuted, with the instants of `Refutes.soon`."""
-        self._wrong = Lies()
+        self._wrong, self._results = Lies(), Lies()  # what is wrong in an interval, and beside our whole run
         self._undone = Undone(node.database, node.client.deployment.referee)
         self._ends, self._changes = Ends(), Changes("job.terms_not_confirmed")
         self._losses, self._calls = Changes("job.stake_not_confirmed"), Changes("job.call_not_confirmed")
-        self._at, self._known = cast(Snapshot | None, None), False
+        self._at = cast(Snapshot | None, None)
         self._max_fee = node.settings.fees.max_fee
         if (key := node.transactions) is not None:
             self._jobs = JobPlayer(node)
@@ -138,9 +138,10 @@ class Participant(Role):
 
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
         """Return whether the job concerns us, and what may be due in it."""
-        self._at, self._known = snapshot, job.id in self._held or self._node.reserve.kept(job.id) > 0
+        self._at, known = snapshot, job.id in self._held or self._node.reserve.kept(job.id) > 0
         # NOTE: with something at stake turns are urgent, and name what they are about.
-        another = self._runner.is_another(job) or (not self._known and self._wrong.differs(job))
+        other = not known and (self._wrong.differs(job) or self._results.differs(job))
+        another = other or self._runner.is_another(job)
         if another and not self._changes.believed(snapshot, job.id):
             return True, []
         self._waits.pop(job.id, None)
@@ -175,7 +176,7 @@ class Participant(Role):
             # NOTE: to collect risks nothing, and endpoints may disagree for ever: a job that runs refuses it.
             _add(unsure, "refund", lambda: self._refund(snapshot, job, stakes))
             return True, unsure
-        elif job.id in self._wrong and not self._ends.believed(snapshot, job.id):
+        elif (job.id in self._wrong or job.id in self._results) and not self._ends.believed(snapshot, job.id):
             self._waits[job.id] = math.inf
             return True, []
         hidden = self._hides(snapshot, job, at_stake=at_stake)
@@ -248,7 +249,9 @@ class Participant(Role):
         if reserve.kept(job.id) and not self._node.duties.knows(job.id):
             turns.append(Turn("duty", partial(self._learn, job)))
         soon = self._wrong.still(snapshot, job, self._soon(job, lies, snapshot.now, turns))
-        self._node.keeper.finds(job.id, _found(job, own, soon=soon is not None))
+        differs = self._results.still(snapshot, job, math.inf if _differs(job, own) else None)
+        found = Found.LIE if soon is not None else Found.DIFFERS if differs is not None else Found.NOTHING
+        self._node.keeper.finds(job.id, found)
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts) or reserve.kept(job.id) > 0
         concerned = ours or hidden or requests or watched or sent or bool(self._undone.of(job.id))
@@ -256,10 +259,9 @@ class Participant(Role):
             self._waits[job.id] = soon
         return concerned or soon is not None, turns
 
-    def sure(self, job_id: int, *, staked: bool = False) -> bool:
-        """Return whether others confirm the look by which a job's turns are being decided; ``staked``: or it was known
-        before that a stake of ours is in the job."""
-        return (staked and self._known) or (self._at is not None and self._calls.believed(self._at, job_id))
+    def sure(self, job_id: int) -> bool:
+        """Return whether others confirm the look by which a job's turns are being decided."""
+        return self._at is not None and self._calls.believed(self._at, job_id)
 
     def _hides(self, snapshot: Snapshot, job: JobView, *, at_stake: bool) -> bool:
         """Return whether a look shows nothing of ours at stake in a job that runs, in which something was, and nobody
@@ -345,6 +347,7 @@ class Participant(Role):
         self._held.discard(job.id)
         self._hidden.discard(job.id)
         self._wrong.forget(job.id)
+        self._results.forget(job.id)
         self._ends.back(job.id)
         self._helped.discard(job.id)
         self._runner.forget(job.id)
@@ -379,11 +382,10 @@ class Participant(Role):
             self._responder.let_go(snapshot, job.id)
 
 
-def _found(job: JobView, own: RunClaim | None, *, soon: bool) -> Found:
-    """Return what is found out about a job. ``soon``: we may refute something in it, now or later."""
-    if soon:
-        return Found.LIE
-    return Found.DIFFERS if disagreements(job, own) else Found.NOTHING
+def _differs(job: JobView, own: RunClaim | None) -> bool:
+    """Return whether a root is claimed, or was and may be again, that is not our result."""
+    roots = {group.root for group in job.groups if group.refutes is None}
+    return own is not None and not job.phase.ended and bool(roots - {own.root})
 
 
 def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> bool:

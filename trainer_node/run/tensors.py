@@ -223,15 +223,22 @@ class Tensors:
         with self._lock:
             return self._kept[job]
 
-    def mean(self, job: int, runs: int = 1, of: Collection[Hashable] = (WHOLE,)) -> None:
+    def mean(
+        self, job: int, runs: int = 1, of: Collection[Hashable] = (WHOLE,), *, here: bool = True
+    ) -> None:
         """Keep room for so many runs of a job, those ``of`` it on which a stake is about to be sent, until the chain
-        shows it.
+        shows it; ``here``: all of them are in memory.
 
-        SAFETY: only for that. Room that is kept for whoever is merely asked about could be taken up by posting jobs.
+        SAFETY: only for that. Room that is kept for whoever is merely asked about could be taken up by posting jobs;
+        so can what is kept for an interval that is to be found again, and that nobody serves. It is kept for a while,
+        and again after as long.
         """
         with self._lock:
             if self._kept[job] < runs:
-                self._meant[job] = _Meant(self._clock(), runs, frozenset(of))
+                before, now, names = self._meant.get(job), self._clock(), frozenset(of)
+                same = not here and before is not None and before.of == names
+                at = before.at if before is not None and same and now - before.at < 2 * MEANT_S else now
+                self._meant[job] = _Meant(at, runs, names)
 
     # ------------------------------------------------------------------ tensors
 
@@ -335,8 +342,9 @@ class Tensors:
 
     def _meant_now(self) -> _Runs:
         now = self._clock()
-        self._meant = {job: meant for job, meant in self._meant.items() if now - meant.at < MEANT_S}
-        return _Runs({(job, False): meant.runs for job, meant in self._meant.items()})
+        self._meant = {job: meant for job, meant in self._meant.items() if now - meant.at < 2 * MEANT_S}
+        kept = {job: meant for job, meant in self._meant.items() if now - meant.at < MEANT_S}
+        return _Runs({(job, False): meant.runs for job, meant in kept.items()})
 
     def _runs(self, more: _Runs | None = None) -> _Runs:
         """Return how many runs of each job have memory, or are sure to have it, with some more."""

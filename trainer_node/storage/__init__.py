@@ -7,9 +7,12 @@ store_files      which file holds which artifact
 refused_by_disk  artifacts that the disk has refused, in memory
 job_holds        which artifacts belong to which job
 held_bytes       bytes that each job holds
+resting_states   states that go for a job that is considered
 freeable         what a sweep could free, estimated before it begins
 retention        what stays and what goes
 disk_keeper      room for the jobs on which the node stakes, and for its moves
+asked_room       jobs for which there was no room
+disk_report      what is told of the disk
 disk             errors of the disk, free space, the ballast
 disk_estimate    disk space that a job takes, from its terms
 database         the persistent state, in SQLite

@@ -25,17 +25,17 @@ from ..errors import DiskFailed
 from ..observe.metrics import Metrics
 from ..observe.problems import Problems
 from .artifacts import Name
+from .asked_room import AskedRoom
 from .database import Database
 from .disk import Ballast, free_bytes, on_disk
 from .disk_estimate import Needs, NoRoom, too_full
+from .disk_report import DISK, DiskReport
 from .freeable import FreeableBytes
 from .held_bytes import HeldBytes
-from .resting_states import Found, RestingStates
+from .resting_states import Found, Given, RestingStates
 from .retention import URGENT_GRACE_S, Policy, Retention, Swept
 from .store import Store
 
-DISK = "disk"
-"""Topic of the disk's problems."""
 LOOK_S = 1.0
 """Least seconds between two looks at the disk."""
 FITTED_S = 600.0
@@ -68,29 +68,25 @@ class Keeper:
         self._held = HeldBytes(store)
         self._freeable = FreeableBytes(store)
         self._resting_states = RestingStates(store, self._retention)
-        self._retention.lies = self._freeable.lies = self._resting_states.lies
+        self._retention.waiting = self._freeable.waiting = self._waiting
         self._store_bytes, self._every_s = store_bytes, every_s
         self._metrics, self._problems = metrics, problems
         self.works_at = works_at
-        self.gave_states: Callable[[int], None] = lambda _: None
-        """Told, in a thread of its own, that states of a job's run have gone."""
+        self.gave_states: Callable[[int], None] = lambda _: None  # told that states of a job's run have gone
         self._needs: dict[int, Needs] = {}
         self._parts: set[int] = set()
         self._staked: set[int] = set()
         self._idle: set[int] = set()
-        self._asked: dict[int, int] = {}
-        """Bytes for which there was no room, by the job that asked for them, since it was last tried to make some."""
-        self._all_asked: set[int] = set()
-        """Those of them that asked for all that they need."""
-        self._written: set[int] = set()
-        """Those of them that were about to write."""
+        self._asked = AskedRoom()
         self._fitted: dict[int, float] = {}
         """Instants at which jobs that fitted were last asked about: a stake, or its run, may be about to begin."""
         self._jobs = threading.Lock()
-        """Held while the eight above change or are copied: collections run outside the loop."""
+        """Held while the six above change or are copied: collections run outside the loop."""
+        self._giving = threading.Lock()
+        """Held while states go: writers on a full disk ask for that, too."""
         self._looked = self._urgent = float("-inf")
         self._collected = time.monotonic()
-        self._served = self._received = 0
+        self._report = DiskReport(store, database, metrics, problems)
         self._collecting: threading.Thread | None = None
         self._making: threading.Thread | None = None
         self._tried = float("-inf")
@@ -138,9 +134,7 @@ class Keeper:
             self._idle.discard(job)
             self._parts.discard(job)
             self._needs.pop(job, None)
-            self._asked.pop(job, None)
-            self._all_asked.discard(job)
-            self._written.discard(job)
+            self._asked.forget(job)
             self._fitted.pop(job, None)
         self._resting_states.forget(job)
         self._store.holders.end(job)
@@ -174,25 +168,42 @@ class Keeper:
         """Return why a job may not keep so many bytes more, or None.
 
         SAFETY: a run of a stranger's job may write more than was thought, or have begun before we staked on another.
-        What is kept for a stake, or for a lie that waits to be refuted, is never taken by what has none; such a run
+        What is kept for a stake, or for what is wrong and waits for one, is never taken by what has none; such a run
         continues, and keeps its roots alone.
         """
+        waiting = self._waiting()
         with self._jobs:
-            if job in self._staked or not (self._staked or self._resting_states.lies()):
+            if job in self._staked or not (self._staked or waiting):
                 return None
         return self.fits(job, size, written=True)
 
     def room(self, job: int = 0) -> int:
-        """Return the bytes that are free and that no job but this one may need."""
+        """Return the bytes that are free and that no job but this one may need.
+
+        SAFETY: where something is wrong, a stake may be due at any time, and what is at work elsewhere gives nothing
+        back. So the room of one such stake is kept from jobs in which nothing is wrong. NOTE: of one, since the others
+        come after it; if all were kept, lies would keep a disk from all other jobs.
+        """
         free = free_bytes(self._store.root) - self._ballast.missing
         if self._store_bytes:
             free = min(free, self._store_bytes - self._store.usage.total)
-        return free - sum(self._left(other) for other in self._staked_now() if other != job)
+        staked, waiting = self._staked_now(), self._waiting()
+        if job not in waiting.union(staked):
+            free -= max((self._next_stake(other) for other in waiting), default=0)
+        return free - sum(self._left(other) for other in staked if other != job)
 
     @property
     def reserved(self) -> int:
         """Bytes that the jobs on which we have staked may still take."""
-        return sum(self._left(job) for job in self._staked_now())
+        return sum(map(self._left, self._staked_now()))
+
+    def _next_stake(self, job: int) -> int:
+        """Return the bytes that a stake on what is wrong in a job takes."""
+        return self._left(job, part=True if job in self._resting_states.lies() else None)
+
+    def _waiting(self) -> frozenset[int]:
+        """Return the jobs in which something is wrong, and nothing of ours is at stake yet."""
+        return self._resting_states.wrong().difference(self._staked_now())
 
     def _staked_now(self) -> tuple[int, ...]:
         with self._jobs:
@@ -208,9 +219,7 @@ class Keeper:
     def _ask(self, job: int, size: int, *, whole: bool, written: bool) -> None:
         """Have room made for a job, outside the loop and for all that ask at once."""
         with self._jobs:
-            self._asked[job] = size
-            (self._all_asked.add if whole else self._all_asked.discard)(job)
-            (self._written.add if written else self._written.discard)(job)
+            self._asked.add(job, size, whole=whole, written=written)
             now = time.monotonic()
             if now - self._tried < URGENT_S or (self._making is not None and self._making.is_alive()):
                 return
@@ -222,21 +231,19 @@ class Keeper:
         """Make room for the jobs that have asked for it. Errors are reported; the jobs ask again."""
         try:
             with self._jobs:
-                asked, self._asked = self._asked, {}
-                ours = {job: size for job, size in asked.items() if job in self._staked}
-                others = {job: asked[job] for job in self._all_asked if job in asked and job not in ours}
-                writes = {} if self._staked else {job: asked[job] for job in self._written & asked.keys()}
-                self._all_asked.clear()
-                self._written.clear()
-            self._give_up(asked)
-            # NOTE: beside lies that wait, and no stake, what is written takes what a full disk would (`make_room`).
-            if writes:
-                self._give_up(writes, runs=True)
+                asked = self._asked.take(self._staked)
+            self._give_up(asked.all)
+            # NOTE: beside what waits, and no stake, what is written takes what a full disk would (`make_room`).
+            if asked.written:
+                self._give_up(asked.written, runs=True)
             # SAFETY: packages and results go for what has our stake. Anybody can have a job considered.
-            if ours:
-                self._give_up(ours, runs=True)
-                self._give_up(ours, runs=True, results=True)
-            for job, size in others.items():
+            if asked.ours:
+                self._give_up(asked.ours, runs=True)
+                self._give_up(asked.ours, runs=True, results=True)
+            # NOTE: not for what is written: it would take the room, too, in which these states are computed again.
+            for job, size in asked.ours.items():
+                self._yield(lambda job=job, size=size: size <= self.room(job))  # type: ignore[misc]
+            for job, size in asked.whole.items():
                 self._give_states(job, size)
         except Exception as error:
             self._tell(error)
@@ -257,7 +264,18 @@ class Keeper:
             return
         with self._jobs:
             begun = {number for number, at in self._fitted.items() if time.monotonic() - at < FITTED_S}
-        given = self._resting_states.give(job, lacks, self._resting() - begun)
+        with self._giving:
+            given = self._resting_states.give(job, lacks, self._resting(states=True) - begun)
+        self._note_given(given)
+
+    def _yield(self, enough: Callable[[], bool]) -> None:
+        """Let states go of runs from which something differs, until there is enough room."""
+        if not enough():
+            with self._giving:
+                given = self._resting_states.yields(enough, self._resting(states=True))
+            self._note_given(given)
+
+    def _note_given(self, given: Given) -> None:
         self._metrics.add("store_freed_bytes", by=given.freed)
         for number in given.jobs:
             self._held.forget(number)  # its lines begin again
@@ -293,18 +311,21 @@ class Keeper:
             return
         # SAFETY: a reorganisation may bring back a hearing or a match whose job has just ended.
         self._note(self._retention.urgent(self._resting(), enough, over_s=URGENT_GRACE_S))
+        self._yield(enough)
         self._urgent = time.monotonic()
 
-    def _resting(self) -> frozenset[int]:
-        """Return the jobs in which we have nothing at stake, and on which we do not work.
+    def _resting(self, *, states: bool = False) -> frozenset[int]:
+        """Return the jobs in which we have nothing at stake, and on which we do not work: those that may lose all that
+        they hold, or only ``states`` of their runs.
 
-        SAFETY: while an ally of its author refutes a lie first, ours waits with nothing at stake. What it rests on is
-        the author's, who serves it no more, and a disk is filled for the price of a job.
+        SAFETY: while an ally of its author refutes a lie first, ours waits with nothing at stake, and so does our claim
+        of the right root while an ally claims it. What these rest on is served no more once they are due, and a disk
+        is filled for the price of a job.
         """
         with self._jobs:
             idle = tuple(self._idle)
-        lies = self._resting_states.lies()
-        return frozenset(job for job in idle if job not in lies and not self.works_at(job))
+        keep = self._resting_states.lies() if states else self._waiting()
+        return frozenset(job for job in idle if job not in keep and not self.works_at(job))
 
     def _note(self, swept: Swept) -> None:
         self._metrics.add("store_freed_bytes", by=swept.freed)
@@ -312,7 +333,7 @@ class Keeper:
             self._held.forget(job)  # its lines begin again
 
     def _over_quota(self) -> bool:
-        return bool(self._store_bytes) and self._store.usage.total > self._store_bytes
+        return 0 < self._store_bytes < self._store.usage.total
 
     # ------------------------------------------------------------------ upkeep
 
@@ -335,33 +356,12 @@ class Keeper:
             self._ballast.release()
         # NOTE: the ballast may still be there while nothing else fits.
         low = not held or free < self._ballast.size
-        if not low and not self._over_quota():
-            if DISK in self._problems:
-                self._problems.clear(DISK)
-                self._problems.clear_part(DISK)
-        elif not low:
-            self._problems[DISK] = (
-                f"the store takes {self._store.usage.total} bytes, limits.store_bytes is {self._store_bytes}"
-            )
-        else:
-            self._problems[DISK] = (
-                f"{free} bytes are free on the disk of {self._store.root}, "
-                f"{2 * self._ballast.size} are wanted for moves: make room"
-            )
-        self._show(free)
+        self._report.tell(
+            free, self._ballast if low else None, self._store_bytes if self._over_quota() else None
+        )
+        self._report.show(free)
         if now - self._collected >= self._every_s or self._over_quota():
             self._begin(now)
-
-    def _show(self, free: int) -> None:
-        metrics, used = self._metrics, self._store.usage
-        metrics.set("disk_free_bytes", free)
-        metrics.set("database_bytes", self._database.size)
-        metrics.add("fetched_bytes", by=used.received - self._received)
-        metrics.add("served_bytes", by=used.sent - self._served)
-        self._received, self._served = used.received, used.sent
-        for kind, size in list(used.bytes.items()):
-            metrics.set("store_bytes", size, kind)
-            metrics.set("store_files", used.files.get(kind, 0), kind)
 
     def _begin(self, now: float) -> None:
         """Collect garbage outside the loop: a large store takes a while to look through."""

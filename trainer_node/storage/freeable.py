@@ -54,7 +54,7 @@ class FreeableBytes:
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
         self._ended: dict[int, _Ended] = {}
-        self.lies: Callable[[], frozenset[int]] = frozenset
+        self.waiting: Callable[[], frozenset[int]] = frozenset
         """As that of `Retention`."""
         # NOTE: not the counts that the loop asks: it would wait while the files of a job are looked at.
         self._held = HeldBytes(store)
@@ -66,7 +66,7 @@ class FreeableBytes:
         now, holders = self._clock(), self._store.holders
         jobs = holders.jobs()
         self._ended = {job: ended for job, ended in self._ended.items() if jobs.get(job) == ended.over}
-        still = resting | self.lies()
+        still = resting | self.waiting()
         going = [job for job, over in jobs.items() if over is None and job not in still]
         before = min((now - URGENT_GRACE_S, *map(holders.began, going)))
         parts = [

@@ -20,8 +20,9 @@ _log = structlog.get_logger(__name__)
 
 
 @contextlib.contextmanager
-def exclusive(path: Path, what: str) -> Iterator[None]:
-    """Lock a file for this process; the system releases it even if we are killed. Raises AlreadyRunning."""
+def exclusive(path: Path, what: str, remedy: str = "or use another") -> Iterator[None]:
+    """Lock a file for this process; the system releases it even if we are killed. Raises AlreadyRunning, with what to
+    do in place of stopping the other process."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
@@ -34,7 +35,7 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AlreadyRunning(
-                f"{what} is in use by another process; stop that process, or use another"
+                f"{what} is in use by another process; stop that process, {remedy}"
             ) from None
         yield
     finally:

@@ -6,6 +6,9 @@
     never    what a lie rests on that we may refute: it is the claimant's, who need not serve it a second time; packages
              and rounding logs, from which states are computed again before a stake (`mending`); and roots
 
+On a full disk, and for what has our stake, packages go, too; but not of runs from which something differs: whoever
+serves a package need not serve it until our claim of the right root is due. Of these only states go (`yields`).
+
 SAFETY: anybody can post a job that is considered. So nothing goes for one in which we could not stake, nothing unless
 the job fits then, and nothing that would itself stay longer than what the job brings: one that is new has nothing that
 differs. Where all of it is not enough, that is counted once, and no file is looked at again until something changes.
@@ -67,7 +70,7 @@ class Given:
 
 
 class RestingStates:
-    """Chooses and removes in a store. Told by the loop, and asked by one thread beside it; ``clock`` gives seconds
+    """Chooses and removes in a store. Told by the loop, and asked by one thread at a time; ``clock`` gives seconds
     since 1970."""
 
     def __init__(self, store: Store, retention: Retention, *, clock: Callable[[], float] = time.time) -> None:
@@ -77,7 +80,7 @@ class RestingStates:
         self._lock = threading.Lock()
         self._stakes: dict[int, bool] = {}
         self._found: dict[int, Found] = {}
-        self._lies = set[int]()
+        self._wrong: dict[Found, set[int]] = {Found.DIFFERS: set(), Found.LIE: set()}
         self._packages: dict[int, frozenset[str]] = {}
         self._vain: tuple[tuple[tuple[int, int], ...], int, float] | None = None
         """The last look at files that did not find enough: what the jobs that might give something held then, what they
@@ -94,7 +97,8 @@ class RestingStates:
         """Note what is found out about a job."""
         with self._lock:
             self._found[job] = found
-            (self._lies.add if found is Found.LIE else self._lies.discard)(job)
+            for kind, jobs in self._wrong.items():
+                (jobs.add if found is kind else jobs.discard)(job)
 
     def package(self, job: int, names: Iterable[Name]) -> None:
         """Note what a job's package consists of, which stays."""
@@ -108,14 +112,24 @@ class RestingStates:
         with self._lock:
             for known in (self._stakes, self._found, self._packages):
                 known.pop(job, None)
-            self._lies.discard(job)
+            for jobs in self._wrong.values():
+                jobs.discard(job)
         self._held.forget(job)
 
     def lies(self) -> frozenset[int]:
         """Return the jobs with a lie that we may still refute. SAFETY: whether a stake is possible is said by one look;
         that no lie may be refuted any more, only by one that others confirm."""
         with self._lock:
-            return frozenset(self._lies)
+            return frozenset(self._wrong[Found.LIE])
+
+    def differing(self) -> frozenset[int]:
+        """Return the jobs in which something differs from our run. SAFETY: as with lies."""
+        with self._lock:
+            return frozenset(self._wrong[Found.DIFFERS])
+
+    def wrong(self) -> frozenset[int]:
+        """Return both."""
+        return self.lies() | self.differing()
 
     def may_ask(self, job: int) -> bool:
         """Return whether anything goes for a job."""
@@ -143,6 +157,17 @@ class RestingStates:
             return Given()
         return self._remove(chosen)
 
+    def yields(self, enough: Callable[[], bool], resting: frozenset[int]) -> Given:
+        """Remove states of runs from which something differs, the oldest first, until there is ``enough`` room.
+        ``resting``: as in `give`. Raises DiskFailed."""
+        began, differing, given = self._store.holders.began, self.differing() & resting, Given()
+        for job in sorted(differing & self._packages.keys(), key=began):
+            if enough():
+                break
+            more = self._remove({job: list(set(self._goes(job)))})
+            given = Given(given.freed + more.freed, given.jobs + more.jobs, given.states + more.states)
+        return given
+
     def _order(self, job: int) -> _Order | None:
         """Return when what a job holds goes; None for never."""
         with self._lock:
@@ -151,7 +176,7 @@ class RestingStates:
         began = self._store.holders.began(job)
         if found is Found.LIE:
             return None
-        if stakes is False:
+        if stakes is False and found is Found.NOTHING:
             return -1, began
         return (int(found), began) if known else None
 
@@ -187,7 +212,9 @@ class RestingStates:
     def _goes(self, job: int) -> Iterator[str]:
         """Yield the paths that a job lets go of."""
         with self._lock:
-            everything, package = self._stakes.get(job) is False, self._packages.get(job, frozenset())
+            nothing = self._found.get(job, Found.NOTHING) is Found.NOTHING
+            everything = nothing and self._stakes.get(job) is False
+            package = self._packages.get(job, frozenset())
         for _, path in self._store.holders.held(job):
             if everything or (path.startswith(_STATES) and path not in package):
                 yield path
@@ -209,6 +236,7 @@ class RestingStates:
             freed += self._store.remove(Path(self._store.root / path), before)
         self._retention.drop_states()
         with self._lock:
-            states = tuple(job for job in chosen if self._stakes.get(job) is not False)
+            differ = self._wrong[Found.DIFFERS]
+            states = tuple(job for job in chosen if job in differ or self._stakes.get(job) is not False)
         _log.info("store.gave_states", jobs=sorted(chosen), bytes=freed)
         return Given(freed, tuple(chosen), states)

@@ -74,8 +74,8 @@ class Retention:
         self._policy = policy
         self._clock = clock
         self._lock = threading.Lock()
-        self.lies: Callable[[], frozenset[int]] = frozenset
-        """Returns jobs that keep what they hold, and nothing else: a lie in them waits, maybe for years."""
+        self.waiting: Callable[[], frozenset[int]] = frozenset
+        """Returns jobs that keep what they hold, and nothing else: what is wrong in them waits, maybe for years."""
 
     def collect(self, resting: frozenset[int] = frozenset()) -> Swept:
         """Remove what has had its time. ``resting``: jobs in which we have nothing at stake, and on which we do not
@@ -132,10 +132,10 @@ class Retention:
 
         NOTE: anybody can post a job that continues for years. If it counted as the oldest, nothing would ever go.
         """
-        holders, lies = self._store.holders, self.lies()
+        holders, waiting = self._store.holders, self.waiting()
         kept, since, gone = set[str](), now, list[int]()
         for job, over in holders.jobs().items():
-            if over is None and job not in resting and job not in lies:
+            if over is None and job not in resting and job not in waiting:
                 since = min(since, holders.began(job))
             if over is None and not (runs and job in resting):
                 kept.update(path for _, path in holders.held(job))

@@ -108,7 +108,7 @@ def test_one_false_look_takes_nothing(waiting: Waiting, shown: str) -> None:
     """In the round of that look a stranger's job asks for room; and a day later garbage is collected."""
     before = list(waiting.store.holders.held(1))
     with waiting.false_look(**LOOKS[shown]):
-        given = waiting.keeper._resting_states.give(STRANGERS, 1, waiting.keeper._resting())
+        given = waiting.keeper._resting_states.give(STRANGERS, 1, waiting.keeper._resting(states=True))
     assert given.jobs == ()
     waiting.go(1)
     waiting.later(DAY)
@@ -120,7 +120,7 @@ def test_one_false_look_takes_nothing(waiting: Waiting, shown: str) -> None:
 def test_what_others_confirm_goes(waiting: Waiting) -> None:
     with waiting.changed(claims=(), groups=()):
         waiting.go(1)
-        given = waiting.keeper._resting_states.give(STRANGERS, 1, waiting.keeper._resting())
+        given = waiting.keeper._resting_states.give(STRANGERS, 1, waiting.keeper._resting(states=True))
     assert given.jobs == (1,)
     with waiting.changed(phase=JobPhase.UNCLAIMED):
         waiting.go(1)
@@ -161,7 +161,7 @@ def test_beside_it_a_write_takes_what_rests_and_a_fetch_takes_nothing(waiting: W
     keeper.stake(rests, False)
     waiting.later(1800)
     keeper.works_at = lambda job: job == STRANGERS
-    keeper._store_bytes = store.usage.total + 1000
+    keeper._store_bytes = store.usage.total + 1000 + keeper._next_stake(1)
     before = list(store.holders.held(1))
 
     def held_after(ask: Callable[[], object]) -> int:

@@ -379,6 +379,19 @@ def test_room_for_a_stake_that_was_never_given_is_given_back() -> None:
     assert tensors.too_full(2) is None
 
 
+def test_room_for_an_interval_that_nobody_serves_is_kept_half_of_the_time() -> None:
+    """The attack: it is due in each round, and never here, so the room was kept for as long as its job lasted."""
+    clock = Hand()
+    tensors, kept = made(10, {1: 10, 2: 10}, clock), list[bool]()
+    for _ in range(80):
+        tensors.mean(1, of=("part",), here=False)
+        kept.append(tensors.too_full(2) is not None)
+        clock.on(MEANT_S / 20)
+    assert kept == [*[True] * 20, *[False] * 20] * 2
+    tensors.mean(1, of=("part",))
+    assert tensors.too_full(2) is not None, "it is here"
+
+
 def test_idle_runs_give_way_the_oldest_first() -> None:
     tensors, gone = made(20, {1: 10, 2: 10, 3: 10}), list[int]()
     for job in (1, 2):

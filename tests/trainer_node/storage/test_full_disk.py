@@ -24,7 +24,8 @@ from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.disk import Ballast, free_bytes
 from trainer_node.storage.disk_estimate import Needs, disk_needed, needs_of, package_bytes, too_full
-from trainer_node.storage.disk_keeper import DISK, Keeper
+from trainer_node.storage.disk_keeper import Keeper
+from trainer_node.storage.disk_report import DISK
 from trainer_node.storage.retention import Policy, Retention, usage
 from trainer_node.storage.store import Store
 from trainer_node.storage.store_files import name_of, path_of

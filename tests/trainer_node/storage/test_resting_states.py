@@ -98,6 +98,20 @@ def test_states_go_and_packages_stay_for_a_job_that_could_be_staked_on(runs: Run
     assert runs.keeper._held.of(11) == ONE
 
 
+@pytest.mark.parametrize("stakes", [True, False])
+def test_of_a_run_from_which_something_differs_states_go_and_no_package(runs: Runs, stakes: bool) -> None:
+    """Also on a full disk, and whatever a look says of stakes: the client need not serve it again."""
+    runs.put(11, Found.DIFFERS, stakes=stakes)
+    runs.put(12, Found.DIFFERS)
+    assert not runs.ask(ONE), "what is new has nothing that differs"
+    assert runs.whole == {11, 12}
+    given = runs.keeper._resting_states.yields(lambda: runs.whole != {11, 12}, frozenset({11, 12}))
+    assert (given.jobs, runs.whole) == ((11,), {12}), "the oldest, and no more than it takes"
+    runs.keeper.make_room(1 << 60)
+    assert runs.whole == set()
+    assert runs.disk.has(*runs.packages.values()) == [True, True]
+
+
 @pytest.mark.parametrize("stakes", [False, None])
 def test_nothing_goes_for_a_job_in_which_we_could_not_stake(runs: Runs, stakes: bool | None) -> None:
     runs.put(11)
@@ -131,7 +145,7 @@ def test_what_cannot_be_staked_on_goes_first_then_what_agrees_and_the_oldest_of_
     runs.put(11, Found.DIFFERS)
     runs.put(12)
     runs.put(13)
-    runs.put(14, Found.DIFFERS, stakes=False)
+    runs.put(14, stakes=False)
     assert runs.ask(ONE)
     assert runs.whole == {11, 12, 13}
     assert runs.disk.has(runs.packages[14]) == [False], "nobody will ask us for it"

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ...chain import Group, JobView
+from ...play.actions import is_over
 from ...run.refutation import Refuted
 from ...stake.funds import refuting
 
@@ -64,17 +65,21 @@ def lost(job: JobView, me: str, lie: Refuted) -> bool:
 
 
 def pending_until(job: JobView, lie: Refuted, now: float) -> float | None:
-    """Return until when a lie can be refuted, or its root be claimed again, by the chain's time; infinite where it can
-    be refuted only once another refutation of its root has lost; None if it is too late."""
+    """Return until when a lie can be refuted, or its root be claimed again, by the chain's time; infinite where that is
+    for others to decide; None where nobody claims it, or nothing can change any more.
+
+    SAFETY: it is never too late in a job that runs. Others may still reveal, a refutation that was first may lose, and
+    whoever refutes another lie opens a challenge phase in which a root that is dead is claimed again.
+    """
     target = job.group_of_root(lie.against)
-    if target is None:
+    if target is None or job.phase.ended or is_over(job, int(now)):
         return None
     if target.dead:
         until = job.claimable_until(target.root) or 0
-        return until if now < until else None
+        return until if now < until else math.inf
     if job.refutable(target.root, int(now)):
         return max(job.challenge_end, target.until, target.refutable_until)
-    return None if all(group.dead for group in _refutations(job, target)) else math.inf
+    return math.inf
 
 
 def claims_right(job: JobView, me: str, wrong: Collection[bytes]) -> bool:

@@ -64,9 +64,9 @@ class LieRunner(IntervalRunner):
         """Return those of the lies that can be played from memory. They are to be refuted now, and all of them can be
         afforded: there is room for them from now on, and those that have given way to others are found again."""
         checks, keys = self._checks[job.id], [(lie.against, lie.index + 1) for lie in lies]
-        if lies:
-            self._tensors.mean(job.id, self._runs_staked(job.id, len(lies)), keys)
         here = [key in checks.parts for key in keys]
+        if lies:
+            self._tensors.mean(job.id, self._runs_staked(job.id, len(lies)), keys, here=all(here))
         for key in (key for key, found in zip(keys, here, strict=True) if not found):
             self._again(job, checks, key)
         return [lie for lie, found in zip(lies, here, strict=True) if found]

@@ -57,6 +57,10 @@ def open_samples(node: Daemon) -> Iterator[SampleRunner]:
         yield cast(SampleRunner, runner)
 
 
+_WHOLE = "whole run of job {}"
+"""Name in the database: NOTE: it stays there when the job is over, as intervals that we have refuted do."""
+
+
 class Samples:
     """Checks of a node in each job."""
 
@@ -201,8 +205,10 @@ class Sampler:
         self._whole = WholeRuns(node, runner.train, self._acceptance)
         self._begun = node.remembered.of_jobs(bool)
         self._found: dict[int, list[Refuted]] = {}
-        self.sure: Callable[..., bool] = lambda _, **__: True
+        self.sure: Callable[[int], bool] = lambda _: True
         """Asked whether others confirm the look by which a job is decided."""
+        self._noted = node.remembered.of_jobs(bool)
+        """Jobs of which the disk knows that the whole run is computed."""
         self._is_due = node.remembered.of_jobs(bool)
         """Jobs in which a refutation could be staked on at the last look."""
 
@@ -222,11 +228,8 @@ class Sampler:
         if not runner.in_whole(job.id):
             after_s = self._acceptance.whole_after_s(job, now, wanted=runner.wants_whole(job, now))
         self._found[job.id] = runner.check(job, now, ours=staked, whole_after_s=after_s)
-        claimed = me is not None and job.claim_of(me) is not None
-        # SAFETY: one endpoint could show once a claim of ours, and the whole run would take the place of the parts.
-        if (claimed and (runner.in_whole(job.id) or self.sure(job.id, staked=True))) or self._takes_whole(
-            job, now
-        ):
+        if self._takes_whole(job, now) or self._has_claimed(job):
+            self._note_whole(job)
             return self._whole.decide(job, now)
         # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
         if runner.withheld(job):
@@ -269,6 +272,24 @@ class Sampler:
         """Return whether so many wei can be staked, all together in so many stakes; on a ``part`` of the run each, or
         one of them on the whole."""
         return self._acceptance.affordable(job, price, beside=stakes - 1, part=part)
+
+    def _has_claimed(self, job: JobView) -> bool:
+        """Return whether a claim of ours is in a job, of a whole run, then.
+
+        SAFETY: one endpoint could show once a claim of ours, and the whole run would take the place of the parts. No
+        other stake of ours in the job says that it is so.
+        """
+        if self._node.address is None or job.claim_of(self._node.address) is None:
+            return False
+        return bool(self._node.database.get(_WHOLE.format(job.id), False)) or self.sure(job.id)
+
+    def _note_whole(self, job: JobView) -> None:
+        """Note on disk that the whole run of a job takes the place of its parts: a restart asks nobody."""
+        database = self._node.database
+        if not self._noted[job.id] and not database.get(_WHOLE.format(job.id), False):
+            with contextlib.suppress(DiskFailed):  # the next look tries again
+                database.put(_WHOLE.format(job.id), True)
+        self._noted[job.id] = True
 
     def _takes_whole(self, job: JobView, now: int) -> bool:
         """Return whether we continue with the whole run: nobody serves the parts, or we have to claim the right

@@ -194,7 +194,7 @@ def test_a_recipe_imports_the_files_beside_it(tmp_path: Path) -> None:
     )
     before = list(sys.path)
     try:
-        assert load_recipe(f"{tmp_path / 'recipe.py'}:tiny").name == "tiny"
+        assert isinstance(load_recipe(f"{tmp_path / 'recipe.py'}:tiny"), Recipe)
     finally:
         sys.modules.pop(name, None)
     assert sys.path == before

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from trainer_node.chain import JobPhase
 from trainer_node.chain.outbox import Value
 from trainer_node.roles.sampling import decide
 from trainer_node.roles.sampling.decide import forsaken, own_refutations, pending_until, sampler_actions
@@ -57,6 +58,9 @@ def job(
         group_of_root=claimed.get,
         refutable=lambda root, _: root not in closed,
         claim_of=lambda _: None if mine is None else SimpleNamespace(group=mine),
+        phase=JobPhase.CHALLENGE,
+        open_matches=0,
+        reclaim_end=0,
     )
 
 
@@ -162,8 +166,19 @@ def test_a_lie_waits_until_nobody_can_refute_it() -> None:
     of.groups[0].until, of.groups[0].refutable_until = 0, 180
     assert pending_until(of, lie(), 5) == 180
     assert pending_until(of, lie(b"no such root"), 5) is None
-    assert pending_until(job(closed=frozenset({WRONG})), lie(), 5) is None
-    assert pending_until(job((ALLY, WRONG, OTHER, True), closed=frozenset({WRONG})), lie(), 5) is None
-    assert pending_until(job((ALLY, WRONG, OTHER, False), closed=frozenset({WRONG})), lie(), 5) == math.inf
     of.groups[0].dead = True
-    assert [pending_until(of, lie(), now) for now in (249, 250)] == [250, None]
+    assert [pending_until(of, lie(), now) for now in (249, 250)] == [250, math.inf]
+
+
+@pytest.mark.parametrize("phase", JobPhase)
+@pytest.mark.parametrize("matches", [0, 1])
+@pytest.mark.parametrize("dead", [False, True])
+def test_it_waits_until_nothing_can_change(phase: JobPhase, matches: int, dead: bool) -> None:
+    """The attack: it was too late while others still revealed, and for a root that was dead, until somebody opened a
+    challenge phase in which it was claimed again."""
+    of = job(closed=frozenset({WRONG}), dead=frozenset({WRONG} if dead else ()))
+    of.phase, of.open_matches, of.claimable_until = phase, matches, lambda _: None
+    over = phase.ended or (phase is JobPhase.CLOSING and not matches)
+    assert pending_until(of, lie(), 99) == (None if over else math.inf)
+    of.reclaim_end = 100
+    assert pending_until(of, lie(), 99) == (None if phase.ended else math.inf)

@@ -104,6 +104,7 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
         ),
         address=None,
         transactions=None,
+        database=database,
         remembered=Remembered(),
         keeper=keeper,
         duties=SimpleNamespace(moves_s=lambda _: 0.0, sends_s=lambda _: 0.0),

@@ -1,0 +1,177 @@
+"""Attacks on a right root that waits to be claimed, with nothing of ours at stake: an ally of the liar has claimed it
+first, and gives it away once the client serves no more; or the account has not enough yet."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trainer_node.desk import STRANGER, honest_run, job, keeper_of, new_runner, serving, until
+from tests.trainer_node.slow import Hand
+from tests.trainer_node.storage.test_considered import begins
+from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.compute.job_runner import JobRunner
+from trainer_node.compute.mending import MEND_S
+from trainer_node.errors import RoomKept
+from trainer_node.play.actions import JobAction
+from trainer_node.roles.acceptance import Acceptance
+from trainer_node.roles.whole_runs import WholeRuns
+from trainer_node.run.tensors import Takes
+from trainer_node.storage.artifacts import Kind, Name
+from trainer_node.storage.database import Database
+from trainer_node.storage.disk_estimate import Needs
+from trainer_node.storage.disk_keeper import Keeper
+from trainer_node.storage.resting_states import Found
+from trainer_node.storage.store import Store
+
+from .member import RICH, member
+
+CLAIM = honest_run().commit_run().claim()
+JOB, OTHER, END = 2, 3, 10**6
+ALLY = "0x" + "dd" * 20
+SILENT = "http://127.0.0.1:9"
+
+
+def shown(uri: str, *, ally: bool = False, given_away: bool = False) -> JobView:
+    """A job with a wrong root, and the right one where an ally of its author claims that."""
+    claims = (
+        ClaimView(0, STRANGER, 1, 0, True, False, False, uri),
+        ClaimView(1, ALLY, 1, 1, False, given_away, False, uri),
+    )
+    dead = int(given_away)
+    groups = (
+        Group(0, b"\1" * 32, b"", 0, 0, 0, 0, (0,)),
+        Group(1, CLAIM.root, b"", 0, dead, dead, END * dead, (1,)),
+    )
+    number = 2 if ally else 1
+    return job(
+        JOB,
+        uri=uri,
+        phase=JobPhase.CHALLENGE,
+        challenge_end=END,
+        challenge_period=END,
+        reveals=1,
+        stake=10**9,
+        claims=claims[:number],
+        groups=groups[:number],
+    )
+
+
+@dataclass
+class Challenger:
+    """One that has computed the right root, and waits."""
+
+    node: Any
+    works: JobRunner
+    keeper: Keeper
+    clock: Hand
+    others: set[int]
+    """Jobs at which it works, too."""
+
+    def decide(self, of: JobView) -> list[JobAction]:
+        return self.whole.decide(of, 0)[0]
+
+    def __post_init__(self) -> None:
+        self.whole = WholeRuns(self.node, self.works.train, Acceptance(self.node, self.works))
+
+    def waits(self, of: JobView) -> None:
+        """Compute the run; nothing is staked on it."""
+        until(lambda: self.whole.decide(of, 0)[1] == CLAIM)
+        assert self.decide(of) == []
+        self.keeper.stake(JOB, False)
+        self.keeper.finds(JOB, Found.DIFFERS)
+        until(lambda: not self.works.busy)
+
+    def later(self) -> None:
+        for path in (path for path in self.keeper._store.root.rglob("*") if path.is_file()):
+            os.utime(path, (path.stat().st_mtime - 3600,) * 2)
+
+    def claims(self, of: JobView, seconds: float = 1.0) -> bool:
+        """Return whether the right root is claimed in the end."""
+        for _ in range(40):
+            self.clock.on(MEND_S)
+            self.keeper._tried = -math.inf
+            if self.decide(of) == [JobAction.CHALLENGE]:
+                return True
+            if self.keeper._making is not None:
+                self.keeper._making.join(30)
+            with contextlib.suppress(AssertionError):
+                until(lambda: not self.works.busy, seconds)
+        return False
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Challenger]:
+    database, clock, others = Database(None), Hand(), set[int]()
+    node: Any = member(tmp_path, check="all")
+    store = Store(tmp_path / "node", sync=False)
+    keeper, problems = keeper_of(tmp_path, store, database)
+    works = new_runner(JobRunner, store, database, keeper=keeper, problems=problems, clock=clock)
+    keeper.gave_states, keeper.works_at = works.gave_states, lambda job: works.works_at(job) or job in others
+    store.refuses, store.make_room = keeper.refuses, keeper.make_room
+    node.keeper, node.wei = keeper, RICH
+    yield Challenger(node, works, keeper, clock, others)
+    works.close()
+    database.close()
+
+
+def test_a_full_disk_takes_no_package_of_it(one: Challenger, tmp_path: Path) -> None:
+    with serving(tmp_path / "client") as uri:
+        one.waits(shown(uri, ally=True))
+    one.later()
+    one.keeper.make_room(1 << 60)  # as the store does, when a stranger's run is refused a write
+    one.works._tensors.of(OTHER, Takes(step=one.works._tensors.limit))
+    with one.works._tensors.lent(OTHER, waits=False):
+        pass
+    assert one.keeper._held.of(JOB) > 0, "its package"
+    assert one.claims(shown(SILENT, ally=True, given_away=True)), "its states are computed again"
+
+
+def test_beside_a_lie_that_waits_a_write_takes_no_package_of_it(one: Challenger, tmp_path: Path) -> None:
+    keeper = one.keeper
+    with serving(tmp_path / "client") as uri:
+        one.waits(shown(uri, ally=True))
+    one.later()
+    keeper.finds(OTHER, Found.LIE)
+    begins(keeper._store, JOB, keeper._store.holders.began(JOB) - 3600)
+    keeper._store_bytes = keeper._store.usage.total + 4096
+    keeper._tried = -math.inf
+    assert keeper.refuses(5, 8192) is not None
+    keeper.close()
+    keeper._store_bytes = 0
+    one.works._tensors.of(OTHER, Takes(step=one.works._tensors.limit))
+    with one.works._tensors.lent(OTHER, waits=False):
+        pass
+    assert one.claims(shown(SILENT, ally=True, given_away=True))
+
+
+@pytest.mark.parametrize("other", ["nothing", "it is done", "it goes on"])
+def test_room_for_its_disputes_is_kept(one: Challenger, tmp_path: Path, other: str) -> None:
+    """The attack: the run of another posted job, which fitted when it began, goes on and takes that room."""
+    keeper, store = one.keeper, one.keeper._store
+    one.node.wei = 0  # until the run is done
+    with serving(tmp_path / "client") as uri:
+        one.waits(shown(uri))
+        left = keeper._left(JOB)
+        keeper._store_bytes = store.usage.total + 2 * left
+        keeper.considers(OTHER, stakes=True)
+        keeper.needs(OTHER, Needs(2 * left), [Name(Kind.BLOB, bytes(32))])
+        if other.endswith("on"):
+            one.others.add(OTHER)
+        if other != "nothing":
+            keeper.stake(OTHER, False)
+            view, draw = store.held_by(OTHER), np.random.default_rng(1)
+            with contextlib.suppress(RoomKept):
+                while keeper.room(OTHER) > left // 2 - left:
+                    view.put_tensor(draw.random(1000, np.float32))
+        one.later()
+        one.node.wei = RICH
+        assert one.claims(shown(uri))
