@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .variants import TABLE, few
 
-SECONDS = 2.0
+SECONDS = 1.5
 """Of all variants of a test."""
 LONG = 5.0
 """Seconds of one test without variants."""

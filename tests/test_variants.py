@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from .choose import SECONDS, measured, text_of
 from .choose import chosen as chosen_of
-from .choose import measured, text_of
 from .variants import few, spread
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,8 +44,8 @@ def test_variants_are_evenly_spaced(count: int, chosen: int) -> None:
 
 
 def test_a_measured_run_chooses_what_fits(tmp_path: Path) -> None:
-    """Three variants of one second: two fit. A dear one keeps a variant; a cheap one, and one without, stay."""
-    lines = [f"1.00s call     tests/a/test_a.py::test_one[{k}]" for k in "abc"]
+    """Three variants of half the time: two fit. A dear one keeps a variant; a cheap one, and one without, stay."""
+    lines = [f"{SECONDS / 2:.2f}s call     tests/a/test_a.py::test_one[{k}]" for k in "abc"]
     lines += [
         f"{s}s {part}     tests/a/test_a.py::test_dear[{k}]"
         for k in "ab"
