@@ -7,14 +7,16 @@ everything but the drawing itself (tests/assay_capture/capture/lowering/test_ran
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from .errors import Unsupported
 from .seeded import permutation, uniform
 from .trace import Objective
 
@@ -27,39 +29,60 @@ _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 @dataclass(frozen=True)
 class FixedObjective(Objective):
-    """An objective of which every call draws the same numbers. `counts` has how many, for each call."""
+    """An objective of which every call draws the same numbers. `counts` has how many, for each call; `states` are those
+    of generators before each draw."""
 
     of_draws: Objective
     counts: list[int]
+    states: set[bytes]
 
     @classmethod
     def around(cls, objective: Objective) -> FixedObjective:
-        return cls(objective.loss, objective.inputs, objective, [])
+        return cls(objective.loss, objective.inputs, objective, [], set())
 
     @property
     def beside(self) -> Any:
         return self.of_draws.beside
 
     def __call__(self, forward: Callable[..., Any], batch: Mapping[str, torch.Tensor]) -> Any:
-        with FixedDraws() as draws:
+        with FixedDraws(self.states) as draws:
             result = self.of_draws(forward, batch)
         self.counts.append(draws.count)
         return result
 
 
 class FixedDraws(TorchDispatchMode):
-    """Replaces what PyTorch draws. `count` is the number of draws so far."""
+    """Replaces what PyTorch draws. `count` is the number of draws so far; ``states`` has where generators stood, and
+    grows. Raises Unsupported where one stands there again."""
 
-    def __init__(self) -> None:
+    def __init__(self, states: set[bytes]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count = 0
+        self.count, self._states = 0, states
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         rule = _DRAWS.get(str(func.overloadpacket))
         if rule is None:
             return func(*args, **kwargs)
+        self._pass(kwargs.get("generator") or torch.default_generator)
         return rule(self, func, args, kwargs)
+
+    def _pass(self, generator: torch.Generator) -> None:
+        """Move a generator on by a number.
+
+        SAFETY: the fixed numbers would hide that a step sets a seed. Its numbers are the same in each step, or twice in
+        one, and a program draws new ones each time.
+        """
+        with _disable_current_modes():  # NOTE: a trace would take the state for a tensor of the step
+            state = hashlib.sha256(generator.get_state().numpy().tobytes()).digest()
+            torch.rand((), generator=generator)
+        if state in self._states:
+            raise Unsupported(
+                "the step draws the same random numbers again: it sets a seed or makes a generator, and a program "
+                "draws new numbers each time",
+                "draw them once, into a buffer of the module, or set the seed before training",
+            )
+        self._states.add(state)
 
     def uniform(self, shape: Any) -> torch.Tensor:
         """Return f32 in [0, 1), none of them 0."""

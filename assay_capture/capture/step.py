@@ -247,7 +247,7 @@ def exactly(data: Mapping[str, Array]) -> dict[str, Array]:
 
 def _array(name: str, value: Any) -> Array:
     if isinstance(value, torch.Tensor):
-        array = to_numpy(value.detach().cpu().contiguous())
+        array = to_numpy(value.detach().cpu().resolve_neg().contiguous())
     elif isinstance(value, list | tuple):
         try:
             array = np.asarray(value)
@@ -259,7 +259,7 @@ def _array(name: str, value: Any) -> Array:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufV":
         kind = getattr(array, "dtype", type(array).__name__)
         raise CaptureError(f"data {name} is {kind}; it must be an array of numbers, or a tensor")
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False)).reshape(array.shape)
     return array.astype(_EXACT[array.dtype.char]) if array.dtype.char in _EXACT else array
 
 

@@ -35,6 +35,7 @@ from ..play.late_requests import Closer
 from ..play.matches import MatchPlayer
 from ..play.open_duties import Undone
 from ..run.refutation import Refuted
+from ..settings.extent import Mode
 from ..stake.funds import kept, kept_to_watch, living_stakes, quarrel_gas
 from ..storage.resting_states import Found
 from .refutes import NONE, Refutes
@@ -87,8 +88,7 @@ class Participant(Role):
         self._hidden = set[int]()
         """Those of them in which the last look shows no stake of ours, or their end, and nobody confirms that."""
         runner.keeps = self._hidden.__contains__
-        self._helped: set[int] = set()
-        """Jobs of others in whose matches we may have moves to make."""
+        self._helped = set[int]()  # jobs of others in whose matches we may have moves to make
         self._waits: dict[int, float] = {}
         """Jobs in which nothing is at stake, but a lie may be refuted, with the instants of `Refutes.soon`."""
         self._wrong, self._results = Lies(), Lies()  # what is wrong in an interval, and beside our whole run
@@ -249,7 +249,7 @@ class Participant(Role):
         if reserve.kept(job.id) and not self._node.duties.knows(job.id):
             turns.append(Turn("duty", partial(self._learn, job)))
         soon = self._wrong.still(snapshot, job, self._soon(job, lies, snapshot.now, turns))
-        differs = self._results.still(snapshot, job, math.inf if _differs(job, own) else None)
+        differs = self._results.still(snapshot, job, math.inf if self._differs(job, own) else None)
         found = Found.LIE if soon is not None else Found.DIFFERS if differs is not None else Found.NOTHING
         self._node.keeper.finds(job.id, found)
         # NOTE: for a few blocks the snapshot does not show what we have sent.
@@ -274,6 +274,12 @@ class Participant(Role):
         if less and not hides:
             self._held.discard(job.id)
         return hides
+
+    def _differs(self, job: JobView, own: RunClaim | None) -> bool:
+        """Return whether a root is claimed, or was and may be, that is not our result, and we might stake on that."""
+        if own is None or job.phase.ended or self._node.settings.mode is not Mode.CHALLENGE:
+            return False
+        return any(group.refutes is None and group.root != own.root for group in job.groups)
 
     def _helps(self, job: JobView, helps: int | None) -> None:
         """Note whether there are matches in a job in which we would make moves for others. ``helps``: see `Due`."""
@@ -380,12 +386,6 @@ class Participant(Role):
             yield from self._responder.due(snapshot, job, group, self._runner.replay(job.id))
         else:
             self._responder.let_go(snapshot, job.id)
-
-
-def _differs(job: JobView, own: RunClaim | None) -> bool:
-    """Return whether a root is claimed, or was and may be again, that is not our result."""
-    roots = {group.root for group in job.groups if group.refutes is None}
-    return own is not None and not job.phase.ended and bool(roots - {own.root})
 
 
 def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> bool:

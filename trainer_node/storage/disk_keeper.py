@@ -74,9 +74,7 @@ class Keeper:
         self.works_at = works_at
         self.gave_states: Callable[[int], None] = lambda _: None  # told that states of a job's run have gone
         self._needs: dict[int, Needs] = {}
-        self._parts: set[int] = set()
-        self._staked: set[int] = set()
-        self._idle: set[int] = set()
+        self._parts, self._staked, self._idle = set[int](), set[int](), set[int]()
         self._asked = AskedRoom()
         self._fitted: dict[int, float] = {}
         """Instants at which jobs that fitted were last asked about: a stake, or its run, may be about to begin."""
@@ -84,12 +82,11 @@ class Keeper:
         """Held while the six above change or are copied: collections run outside the loop."""
         self._giving = threading.Lock()
         """Held while states go: writers on a full disk ask for that, too."""
-        self._looked = self._urgent = float("-inf")
+        self._looked = self._urgent = self._tried = float("-inf")
         self._collected = time.monotonic()
         self._report = DiskReport(store, database, metrics, problems)
         self._collecting: threading.Thread | None = None
         self._making: threading.Thread | None = None
-        self._tried = float("-inf")
         store.make_room, store.refuses = self.make_room, self.refuses
         database.on_full = self.database_full
 
@@ -242,7 +239,7 @@ class Keeper:
                 self._give_up(asked.ours, runs=True, results=True)
             # NOTE: not for what is written: it would take the room, too, in which these states are computed again.
             for job, size in asked.ours.items():
-                self._yield(lambda job=job, size=size: size <= self.room(job))  # type: ignore[misc]
+                self._yield(size - self.room(job))
             for job, size in asked.whole.items():
                 self._give_states(job, size)
         except Exception as error:
@@ -251,7 +248,8 @@ class Keeper:
     def _give_up(self, asked: dict[int, int], *, runs: bool = False, results: bool = False) -> None:
         """Sweep, if that can make room for one of the jobs."""
         resting = self._resting()
-        could = self._freeable.could_free(resting, runs=runs, results=results)
+        with self._giving:
+            could = self._freeable.could_free(resting, runs=runs, results=results)
         if any(0 < size - self.room(job) <= could.bytes for job, size in asked.items()):
             # SAFETY: a reorganisation may bring back a job that has just ended.
             self._note(self._retention.give_up(resting, URGENT_GRACE_S, runs=runs, results=results))
@@ -262,24 +260,23 @@ class Keeper:
         lacks = size - self.room(job)
         if lacks <= 0 or not self._resting_states.may_ask(job):
             return
+        self._give(lambda resting: self._resting_states.give(job, lacks, resting))
+
+    def _yield(self, lacks: int) -> None:
+        """Let so many bytes of states go of runs from which something differs, or nothing."""
+        if lacks > 0:
+            self._give(lambda resting: self._resting_states.yields(lacks, resting))
+
+    def _give(self, give: Callable[[frozenset[int]], Given]) -> None:
+        """Let states go of resting jobs, but for those on which a stake may be about to be sent."""
         with self._jobs:
             begun = {number for number, at in self._fitted.items() if time.monotonic() - at < FITTED_S}
         with self._giving:
-            given = self._resting_states.give(job, lacks, self._resting(states=True) - begun)
-        self._note_given(given)
-
-    def _yield(self, enough: Callable[[], bool]) -> None:
-        """Let states go of runs from which something differs, until there is enough room."""
-        if not enough():
-            with self._giving:
-                given = self._resting_states.yields(enough, self._resting(states=True))
-            self._note_given(given)
-
-    def _note_given(self, given: Given) -> None:
+            given = give(self._resting(states=True) - begun)
+            for number in given.jobs:
+                self._held.forget(number)  # its lines begin again
+                self._freeable.recount(number)
         self._metrics.add("store_freed_bytes", by=given.freed)
-        for number in given.jobs:
-            self._held.forget(number)  # its lines begin again
-            self._freeable.recount(number)
         for number in given.states:
             self.gave_states(number)
 
@@ -290,14 +287,14 @@ class Keeper:
         self._metrics.add("disk_full")
         self._problems[DISK] = f"no space left for {size} bytes in {self._store.root}: make room"
 
-        def enough() -> bool:
-            return free_bytes(self._store.root) >= 2 * on_disk(size) and not self._over_quota()
+        def lacks() -> int:
+            return max(2 * on_disk(size) - free_bytes(self._store.root), self._beyond_quota())
 
-        if enough():
+        if lacks() <= 0:
             return True
         self._database.fold(vacuum=False)
-        self._urgently(enough)
-        return enough()
+        self._urgently(lacks)
+        return lacks() <= 0
 
     def database_full(self) -> None:
         """Give the database the ballast, so that its next transaction has room."""
@@ -306,12 +303,15 @@ class Keeper:
         self._ballast.release()
         self._database.fold(vacuum=False)
 
-    def _urgently(self, enough: Callable[[], bool]) -> None:
+    def _urgently(self, lacks: Callable[[], int]) -> None:
         if time.monotonic() - self._urgent < URGENT_S:
             return
-        # SAFETY: a reorganisation may bring back a hearing or a match whose job has just ended.
-        self._note(self._retention.urgent(self._resting(), enough, over_s=URGENT_GRACE_S))
-        self._yield(enough)
+        try:
+            # SAFETY: a reorganisation may bring back a hearing or a match whose job has just ended.
+            self._note(self._retention.urgent(self._resting(), lambda: lacks() <= 0, over_s=URGENT_GRACE_S))
+            self._yield(lacks())
+        except DiskFailed as error:  # a list of what jobs hold is written before anything of it goes
+            self._tell(error)
         self._urgent = time.monotonic()
 
     def _resting(self, *, states: bool = False) -> frozenset[int]:
@@ -332,8 +332,8 @@ class Keeper:
         for job in swept.gone:
             self._held.forget(job)  # its lines begin again
 
-    def _over_quota(self) -> bool:
-        return 0 < self._store_bytes < self._store.usage.total
+    def _beyond_quota(self) -> int:
+        return self._store.usage.total - self._store_bytes if self._store_bytes else 0
 
     # ------------------------------------------------------------------ upkeep
 
@@ -357,17 +357,17 @@ class Keeper:
         # NOTE: the ballast may still be there while nothing else fits.
         low = not held or free < self._ballast.size
         self._report.tell(
-            free, self._ballast if low else None, self._store_bytes if self._over_quota() else None
+            free, self._ballast if low else None, self._store_bytes if self._beyond_quota() > 0 else None
         )
         self._report.show(free)
-        if now - self._collected >= self._every_s or self._over_quota():
+        if now - self._collected >= self._every_s or self._beyond_quota() > 0:
             self._begin(now)
 
     def _begin(self, now: float) -> None:
         """Collect garbage outside the loop: a large store takes a while to look through."""
         if self._collecting is not None and self._collecting.is_alive():
             return
-        if self._over_quota() and now - self._collected < URGENT_S:
+        if self._beyond_quota() > 0 and now - self._collected < URGENT_S:
             return
         self._collected = now
         self._collecting = threading.Thread(target=self.collect, name="keeper", daemon=True)
@@ -378,8 +378,8 @@ class Keeper:
         try:
             swept = self._retention.collect(self._resting())
             self._held.recount()
-            if self._over_quota():
-                self._urgently(lambda: not self._over_quota())
+            if self._beyond_quota() > 0:
+                self._urgently(self._beyond_quota)
             self._metrics.add("store_freed_bytes", by=swept.freed)
             self._metrics.set("disk_reserved_bytes", self.reserved)
             self._database.fold()

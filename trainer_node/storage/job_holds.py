@@ -92,8 +92,11 @@ class Holders:
                 first, *lines = live.read_text(errors="replace").splitlines(keepends=True)
                 left = [line for line in lines if line.rstrip("\n").partition(" ")[2] not in paths]
                 new = live.with_name(f"{job}{_NEW}")
-                new.write_text("".join((first, *left)))
-                new.replace(live)
+                try:
+                    new.write_text("".join((first, *left)))
+                    new.replace(live)
+                finally:
+                    new.unlink(missing_ok=True)
             self._known.pop(job, None)
 
     def jobs(self) -> dict[int, float | None]:

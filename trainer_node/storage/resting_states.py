@@ -141,13 +141,20 @@ class RestingStates:
     def give(self, job: int, wanted: int, resting: frozenset[int]) -> Given:
         """Remove so many bytes for a job, or nothing. ``resting``: the jobs in which we have nothing at stake, and on
         which we do not work. Raises DiskFailed."""
-        holders, orders = self._store.holders, dict[int, _Order]()
-        going = {number for number, over in holders.jobs().items() if over is None}
         with self._lock:
-            limit = int(self._found.get(job, Found.NOTHING)), holders.began(job)
-        for number in going & resting - {job}:
+            limit = int(self._found.get(job, Found.NOTHING)), self._store.holders.began(job)
+        return self._give(resting - {job}, wanted, lambda order: order < limit)
+
+    def yields(self, wanted: int, resting: frozenset[int]) -> Given:
+        """Remove so many bytes of states of runs from which something differs, the oldest first, or nothing.
+        ``resting``: as in `give`. Raises DiskFailed."""
+        return self._give(self.differing() & resting, wanted, lambda _: True)
+
+    def _give(self, resting: frozenset[int], wanted: int, goes: Callable[[_Order], bool]) -> Given:
+        orders = dict[int, _Order]()
+        for number in {job for job, over in self._store.holders.jobs().items() if over is None} & resting:
             order = self._order(number)
-            if order is not None and order < limit:
+            if order is not None and goes(order):
                 orders[number] = order
         if not self._may_suffice(orders, wanted):
             return Given()
@@ -156,17 +163,6 @@ class RestingStates:
             self._vain = self._shape(orders), could, self._clock()
             return Given()
         return self._remove(chosen)
-
-    def yields(self, enough: Callable[[], bool], resting: frozenset[int]) -> Given:
-        """Remove states of runs from which something differs, the oldest first, until there is ``enough`` room.
-        ``resting``: as in `give`. Raises DiskFailed."""
-        began, differing, given = self._store.holders.began, self.differing() & resting, Given()
-        for job in sorted(differing & self._packages.keys(), key=began):
-            if enough():
-                break
-            more = self._remove({job: list(set(self._goes(job)))})
-            given = Given(given.freed + more.freed, given.jobs + more.jobs, given.states + more.states)
-        return given
 
     def _order(self, job: int) -> _Order | None:
         """Return when what a job holds goes; None for never."""

@@ -13,7 +13,7 @@ order       sorting, by comparing every two elements     scans        running su
 shapes      layout and padding, by tables of places      windows      pooling, convolutions of volumes
 assignment  reductions of elements sent to places        distances    between rows; quantisation
 factors     factors of matrices, and solutions        gamma      the gamma function's logarithm
-checkpointing    activations are not computed twice
+checkpointing    activations are not computed twice      recurrent   dropout between layers
 """
 
 from . import (  # noqa: F401  (they register their functions)
@@ -27,6 +27,7 @@ from . import (  # noqa: F401  (they register their functions)
     gamma,
     losses,
     order,
+    recurrent,
     scans,
     shapes,
     windows,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -139,3 +140,11 @@ def test_a_model_with_a_cache_of_its_library_is_built_and_leaves_it_usable() -> 
         batch = {name: torch.from_numpy(array) for name, array in data.items()}
         assert torch.isfinite(module(**batch).loss)  # eager PyTorch, which fills the cache
     assert len(set(hashes)) == 1
+
+
+@pytest.mark.parametrize("of", [lambda x: x[:, ::-1], lambda x: torch._neg_view(torch.from_numpy(x))])
+def test_data_may_be_views_of_any_order(of: Callable[[Any], Any]) -> None:
+    x = np.arange(32, dtype=np.float32).reshape(8, 4) / 32
+    data = {"x": of(x), "y": np.zeros((8, 1), np.float32)}
+    built = build(Recipe("views", nn.Linear(4, 1), nn.functional.mse_loss, SGD(lr=0.1), data, 2, 4))
+    assert built.terms.steps == 2

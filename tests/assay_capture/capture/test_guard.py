@@ -97,6 +97,46 @@ class Noise(nn.Module):
         return x + torch.randn_like(x)
 
 
+def _of_a_fresh_generator(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
+
+
+def _of_a_seed(x: torch.Tensor) -> torch.Tensor:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return x + torch.randn_like(x)
+
+
+def _twice_the_same(x: torch.Tensor) -> torch.Tensor:
+    state, first = torch.get_rng_state(), torch.randn_like(x)
+    torch.set_rng_state(state)
+    return x + first - torch.randn_like(x)
+
+
+@pytest.mark.parametrize("draws", [_of_a_fresh_generator, _of_a_seed, _twice_the_same])
+def test_numbers_that_a_step_draws_again_are_refused(draws: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """The attack: in PyTorch they are the same in each step; a program draws new ones."""
+
+    class Layer(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return draws(x)
+
+    with pytest.raises(CaptureError, match="draws the same random numbers again"):
+        build(recipe(Layer()))
+
+
+def test_a_generator_that_goes_on_is_taken() -> None:
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.source = torch.Generator().manual_seed(3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.randn(x.shape, generator=self.source)
+
+    assert checked(recipe(Layer())).startswith("loss and gradients of the first step are those of PyTorch")
+
+
 @pytest.mark.parametrize(
     ("layer", "traces"),
     [

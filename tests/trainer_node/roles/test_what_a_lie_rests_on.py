@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,14 @@ import numpy as np
 import pytest
 
 from tests.trainer_node.audit.runs import opened, publish
-from tests.trainer_node.desk import STRANGER, until
+from tests.trainer_node.desk import STRANGER, honest_run, until
 from tests.trainer_node.slow import SlowServer
 from trainer_node.chain import ClaimView, Group, JobPhase
 from trainer_node.chain.codec.job import Trainer
-from trainer_node.errors import RoomKept
+from trainer_node.errors import DiskFull, RoomKept
+from trainer_node.roles.refutes import Refutes
+from trainer_node.roles.sampling.sampler import Sampler
+from trainer_node.settings.extent import Mode
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.disk_estimate import Needs
 from trainer_node.storage.resting_states import Found
@@ -25,7 +30,7 @@ from trainer_node.storage.store import Store
 
 from .member import ME, RICH
 from .sampling.test_siege import DAY, INTERVAL, Siege, siege  # noqa: F401
-from .test_found_lies_that_wait import STRANGERS, Waiting
+from .test_found_lies_that_wait import LOOKS, STRANGERS, Waiting
 
 ALLY = "0x" + "dd" * 20
 ROOM = 4096
@@ -204,3 +209,71 @@ def test_two_lies_keep_no_room_from_each_other(rounds: Waiting) -> None:
     keeper.finds(3, Found.LIE)
     assert keeper.room(1) == keeper.room(3) == keeper._left(1, part=True)
     assert keeper.room(STRANGERS) <= 0
+
+
+def test_a_refutation_reserves_its_interval_and_no_whole_run(rounds: Waiting) -> None:
+    """The attack: a job of many checkpoints, whose one lie is refuted, kept the disk from all other jobs."""
+    siege, keeper = rounds.siege, rounds.keeper  # noqa: F811
+    until(lambda: bool(rounds.go(1) and siege.node.found(1)))
+    keeper.needs(1, replace(keeper._needs[1], whole=1 << 50))
+    rounds.node.wei = RICH
+    rounds.go(1)
+    assert rounds.refuted == [1]
+    of, (lie,) = siege.job(1, siege.lie), siege.node.found(1)
+    siege.wanted.refuted, siege.wanted.of = (INTERVAL,), siege.run.root
+    claims = (*of.claims, ClaimView(1, ME, 1, 1, False, False, False, ""))
+    groups = (*of.groups, Group(1, lie.root, bytes(32), 1, 0, 0, 0, (1,), 0))
+    with rounds.changed(claims=claims, groups=groups):
+        rounds.go(1)
+        rounds.go(1)
+    assert keeper.reserved == keeper._left(1, part=True) < 1 << 40
+
+
+@pytest.mark.parametrize("shown", LOOKS)
+def test_one_false_look_ends_nothing_that_differs(rounds: Waiting, shown: str) -> None:
+    differing = computes_another_root(rounds)
+    rounds.go(1)
+    assert differing() == {1}
+    with rounds.false_look(**LOOKS[shown]):
+        assert differing() == {1}
+
+
+def test_what_differs_waits_while_it_may_be_claimed_again_and_we_could_stake(rounds: Waiting) -> None:
+    differing, of = computes_another_root(rounds), rounds.siege.job(1, rounds.siege.lie)
+    dead = Group(0, rounds.siege.run.root, bytes(32), 0, 1, 1, DAY, (0,))
+    with rounds.changed(groups=(dead,), claims=(replace(of.claims[0], lost=True),)):
+        rounds.go(1)
+        assert differing() == {1}
+    with rounds.changed(claims=(), groups=()):
+        rounds.go(1)
+    assert differing() == set(), "others confirm it"
+    rounds.node.settings = rounds.node.settings.model_copy(update={"mode": Mode.WATCH})
+    rounds.go(1)
+    assert differing() == set(), "nothing is staked in this mode"
+
+
+def computes_another_root(rounds: Waiting) -> Callable[[], frozenset[int]]:
+    """Let the node have computed the whole run; return how to ask what differs from it."""
+    own = honest_run().commit_run().claim()
+    rounds.role._decide, rounds.role._refutes = lambda *_: ([], own), Refutes()
+    return rounds.keeper._resting_states.differing
+
+
+def test_a_restart_knows_that_its_claim_is_of_a_whole_run(
+    rounds: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = rounds.siege.job(1, rounds.siege.lie)
+    of = replace(of, claims=(replace(of.claims[0], owner=ME),))
+    rounds.sampler.sure = lambda _: False
+    assert not rounds.sampler._has_claimed(of)
+
+    def refused(*_: object) -> None:
+        raise DiskFull("no space left")
+
+    with monkeypatch.context() as full:
+        full.setattr(rounds.database, "put", refused)
+        rounds.sampler._note_whole(of)
+    rounds.sampler._note_whole(of)
+    again = Sampler(rounds.node, rounds.siege.node)
+    again.sure = lambda _: False
+    assert again._has_claimed(of)

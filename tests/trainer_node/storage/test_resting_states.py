@@ -105,10 +105,14 @@ def test_of_a_run_from_which_something_differs_states_go_and_no_package(runs: Ru
     runs.put(12, Found.DIFFERS)
     assert not runs.ask(ONE), "what is new has nothing that differs"
     assert runs.whole == {11, 12}
-    given = runs.keeper._resting_states.yields(lambda: runs.whole != {11, 12}, frozenset({11, 12}))
+    resting = runs.keeper._resting(states=True)
+    assert runs.keeper._resting_states.yields(1 << 40, resting).jobs == (), (
+        "nothing, where that is not enough"
+    )
+    given = runs.keeper._resting_states.yields(ONE, resting)
     assert (given.jobs, runs.whole) == ((11,), {12}), "the oldest, and no more than it takes"
     runs.keeper.make_room(1 << 60)
-    assert runs.whole == set()
+    assert runs.whole == {12}
     assert runs.disk.has(*runs.packages.values()) == [True, True]
 
 

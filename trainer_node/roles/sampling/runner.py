@@ -74,6 +74,9 @@ class SampleRunner(LieRunner):
         self._at_stake(job.id, ours)
         prepared = self._prepared(job, ours) is not None
         checks.whole_after_s = whole_after_s
+        if self._keeper is not None:
+            # SAFETY: else a refutation reserves the disk of a whole run, as large as a liar has its job made.
+            self._keeper.takes_part(job.id, not checks.whole)
         self._see(job, checks, now)
         for root in checks.works():
             self._note(job, checks, root)

@@ -285,11 +285,10 @@ class Sampler:
 
     def _note_whole(self, job: JobView) -> None:
         """Note on disk that the whole run of a job takes the place of its parts: a restart asks nobody."""
-        database = self._node.database
-        if not self._noted[job.id] and not database.get(_WHOLE.format(job.id), False):
+        if not self._noted[job.id]:
             with contextlib.suppress(DiskFailed):  # the next look tries again
-                database.put(_WHOLE.format(job.id), True)
-        self._noted[job.id] = True
+                self._node.database.put(_WHOLE.format(job.id), True)
+                self._noted[job.id] = True
 
     def _takes_whole(self, job: JobView, now: int) -> bool:
         """Return whether we continue with the whole run: nobody serves the parts, or we have to claim the right

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -165,3 +166,48 @@ def test_the_gumbel_softmax_of_pytorch_is_taken() -> None:
 
     chosen = eager.first_metrics(capture(Chooser(), loss, SGD(0.1), DATA, ORDER))["chosen"]
     np.testing.assert_allclose(np.sort(chosen, 1), [[0, 0, 0, 0, 1]] * 4, atol=1e-6)
+
+
+class Stacked(nn.Module):
+    """A recurrent layer of three, or three of one with dropout between them, from the same weights."""
+
+    def __init__(self, kind: Callable[..., nn.Module], *, both: bool, whole: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.whole = kind(3, 4, 3, dropout=0.5, bidirectional=both)
+        self.parts = nn.ModuleList() if whole else nn.ModuleList(self._layers(kind, both=both))
+        self.between = nn.Dropout(0.5)
+
+    def _layers(self, kind: Callable[..., nn.Module], *, both: bool) -> Iterator[nn.Module]:
+        given = self.whole.state_dict()
+        for layer in range(3):
+            part = kind(3 if layer == 0 else 4 * (1 + both), 4, bidirectional=both)
+            part.load_state_dict(
+                {name.replace(f"_l{layer}", "_l0"): v for name, v in given.items() if f"_l{layer}" in name}
+            )
+            yield part
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.reshape(2, 2, 3)
+        if not self.parts:
+            found: torch.Tensor = self.whole(x)[0]
+            return found.sum(2).reshape(4)
+        for number, part in enumerate(self.parts):
+            x = part(self.between(x) if number else x)[0]
+        return x.sum(2).reshape(4)
+
+
+@pytest.mark.filterwarnings("ignore:parameters with no gradient")
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN, partial(nn.RNN, nonlinearity="relu")])
+def test_recurrent_layers_have_dropout_between_them(kind: Callable[..., nn.Module], both: bool) -> None:
+    """The attack: PyTorch's own decomposition leaves it out."""
+
+    def of(whole: bool) -> Built:
+        module = Stacked(kind, both=both, whole=whole)
+        initial = {name: value.numpy() for name, value in module.state_dict().items()}
+        return capture(module, nn.functional.mse_loss, SGD(0.0), DATA, ORDER, initial=initial)
+
+    whole, parts = of(True), of(False)
+    assert [sum(n.name == "philox" for n in one.program.nodes) for one in (whole, parts)] == [2, 2]
+    assert eager.first_metrics(whole)["loss"] == pytest.approx(eager.first_metrics(parts)["loss"], rel=1e-6)
