@@ -23,6 +23,7 @@ from trainer_node.play.open_duties import Undone
 from trainer_node.roles import participant
 from trainer_node.roles.participant import Participant
 from trainer_node.roles.refutes import Refutes
+from trainer_node.settings.extent import Mode
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
@@ -118,7 +119,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         duties=DUTIES,
         keeper=SimpleNamespace(stake=lambda *_: None, finds=lambda *_: None, runs=lambda *_: None),
         gauges=SimpleNamespace(job=lambda *_: None),
-        settings=SimpleNamespace(),
+        settings=SimpleNamespace(mode=Mode.CHALLENGE),
         gas=None,
         market=None,
     )
@@ -129,7 +130,8 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._responder = player
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
     part._refutes, part._helped, part._held, part._hidden = Refutes(), set(), set(), set()
-    part._losses, part._waits, part._wrong = Changes("job.stake_not_confirmed"), {}, Lies()
+    part._losses, part._waits = Changes("job.stake_not_confirmed"), {}
+    part._wrong, part._results = Lies(), Lies()
     claim, pair = (
         SimpleNamespace(lost=False),
         (
