@@ -23,6 +23,7 @@ from pydantic_core import from_json
 from trainer_node.errors import ConfigError
 
 from ..capture.errors import CaptureError, Unsupported
+from ..capture.untrusted import FileBudget
 
 MAX_JSON_BYTES = 1 << 28
 MAX_MEMBERS = 1 << 16
@@ -56,7 +57,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Archive:
-    """A graph, its signature, and tensors by name; ``ranges``: least and largest value of each open size."""
+    """A graph, its signature, and its tensors by name; ``ranges``: least and largest value of each open size."""
 
     graph: Json
     signature: Json
@@ -79,6 +80,10 @@ def read(path: Path) -> Archive:
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise CaptureError(f"{path.name} is no program that torch.export.save wrote: {reason}") from error
+    except (MemoryError, RuntimeError) as error:
+        raise CaptureError(
+            f"{path.name} of {size} bytes does not fit into memory: {str(error)[:200]}; use a machine with more"
+        ) from error
 
 
 def _read(archive: zipfile.ZipFile, name: str, size: int) -> Archive:
@@ -113,12 +118,23 @@ def _read(archive: zipfile.ZipFile, name: str, size: int) -> Archive:
     module = whole["graph_module"]
     if len(module["graph"]["nodes"]) > MAX_NODES:
         raise CaptureError(f"a program of {len(module['graph']['nodes'])} nodes; the limit is {MAX_NODES}")
-    tensors: dict[str, Stored] = {}
+    wanted = _wanted(module["signature"])
+    places: dict[str, dict[str, Json]] = {}
     for kind in ("weights", "constants"):
         config = found.get(f"data/{kind}/{model}_{kind}_config.json")
         for key, meta in (_json(archive, config)["config"] if config is not None else {}).items():
-            tensors[key] = _tensor(archive, found, kind, key, meta)
+            if key in wanted:
+                places.setdefault(f"data/{kind}/{meta['path_name']}", {})[key] = meta
+    budget, tensors = FileBudget(name, size), dict[str, Stored]()
+    for place, metas in places.items():
+        tensors |= _tensors(archive, found, place, metas, budget)
     return Archive(module["graph"], module["signature"], whole.get("range_constraints") or {}, tensors)
+
+
+def _wanted(signature: Json) -> set[str]:
+    """Return the names of the tensors that the program has as inputs. The file may hold others, which are not read."""
+    specs = (item for spec in signature["input_specs"] for item in spec.items())
+    return {content[f"{kind}_name"] for kind, content in specs if f"{kind}_name" in content}
 
 
 def _json(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
@@ -130,33 +146,56 @@ def _json(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
     return from_json(archive.read(member))
 
 
-def _tensor(
-    archive: zipfile.ZipFile, found: Mapping[str, zipfile.ZipInfo], kind: str, name: str, meta: Json
-) -> Stored:
-    """Return a tensor from its bytes, which are those of its storage."""
-    where = f"tensor {name[:80]!r}"
-    if meta["use_pickle"] or meta["tensor_meta"] is None:
-        raise Unsupported(
-            "a pickled value, which could run code", "export the model with plain tensors, on the CPU", where
-        )
-    described = meta["tensor_meta"]
+def _tensors(
+    archive: zipfile.ZipFile,
+    found: Mapping[str, zipfile.ZipInfo],
+    place: str,
+    metas: Mapping[str, Json],
+    budget: FileBudget,
+) -> dict[str, Stored]:
+    """Return the tensors of one member, which is their storage and is read once."""
+    for name, meta in metas.items():
+        if meta["use_pickle"] or meta["tensor_meta"] is None:
+            raise Unsupported(
+                "a pickled value, which could run code",
+                "export the model with plain tensors, on the CPU",
+                f"tensor {name[:80]!r}",
+            )
+    budget.take(found[place].file_size, f"member {place[:80]!r}")
+    data = bytearray(archive.read(found[place]))
+    same: dict[tuple[Any, ...], torch.Tensor] = {}
+    stored = {}
+    for name, meta in metas.items():
+        where, described = f"tensor {name[:80]!r}", meta["tensor_meta"]
+        layout = _layout(described, len(data), where)
+        if layout not in same:
+            same[layout] = _tensor(data, layout, where, budget)
+        trained = bool(described["requires_grad"]) and bool(meta.get("is_param"))
+        stored[name] = Stored(same[layout], trained, place)
+    return stored
+
+
+def _layout(described: Json, size: int, where: str) -> tuple[Any, ...]:
+    """Return dtype, sizes, strides and offset of a tensor inside `size` bytes. Raises CaptureError, Unsupported."""
     if (dtype := DTYPES.get(described["dtype"])) is None:
         raise Unsupported(
             f"ScalarType {described['dtype']}", "export the model in float32 or bfloat16", where
         )
-    sizes, strides = ([_whole(size, where) for size in described[key]] for key in ("sizes", "strides"))
+    sizes, strides = (tuple(_whole(n, where) for n in described[key]) for key in ("sizes", "strides"))
     offset = _whole(described["storage_offset"], where)
-    place = f"data/{kind}/{meta['path_name']}"
-    data = archive.read(found[place])
-    last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    last = offset + sum((n - 1) * stride for n, stride in zip(sizes, strides, strict=True))
+    if 0 not in sizes and max(last + 1, math.prod(sizes)) * dtype.itemsize > size:
+        raise CaptureError(f"{where} needs {last + 1} elements; its file has {size} bytes")
+    return dtype, sizes, strides, offset
+
+
+def _tensor(data: bytearray, layout: tuple[Any, ...], where: str, budget: FileBudget) -> torch.Tensor:
+    dtype, sizes, strides, offset = layout
     if 0 in sizes:
-        tensor = torch.empty(sizes, dtype=dtype)
-    elif (last + 1) * dtype.itemsize > len(data) or math.prod(sizes) * dtype.itemsize > len(data):
-        raise CaptureError(f"{where} needs {last + 1} elements; its file has {len(data)} bytes")
-    else:
-        flat = torch.frombuffer(bytearray(data), dtype=dtype)[: len(data) // dtype.itemsize]
-        tensor = flat.as_strided(sizes, strides, offset).clone(memory_format=torch.contiguous_format)
-    return Stored(tensor, bool(described["requires_grad"]) and bool(meta.get("is_param")), place)
+        return torch.empty(sizes, dtype=dtype)
+    budget.take(math.prod(sizes) * dtype.itemsize, where)
+    flat = torch.frombuffer(data, dtype=dtype, count=len(data) // dtype.itemsize)
+    return flat.as_strided(sizes, strides, offset).clone(memory_format=torch.contiguous_format)
 
 
 def _whole(value: Any, where: str) -> int:

@@ -14,6 +14,7 @@ import torch
 from torch.nn import functional
 
 from ..capture.errors import CaptureError, Unsupported
+from ..capture.untrusted import whole_quotient
 from .archive import DTYPES, Json
 
 _ATEN = re.compile(r"torch\.ops\.aten\.(\w+)\.(\w+)")
@@ -27,7 +28,10 @@ CHECKS = {
     "sym_constrain_range_for_size",
 }
 """Operators that compute nothing. What they check is checked by the capture, for the sizes that it has."""
-_ARITHMETIC = "add sub mul floordiv truediv mod neg eq ne lt le gt ge and_ or_ not_ getitem"
+_SCALARS = {"item", "_local_scalar_dense"}
+"""Operators of ATen that give a number of a tensor, beside those of sizes (`sym_size`)."""
+_MAX_NUMBER = (1 << 63) - 1
+_ARITHMETIC = "add sub mul floordiv truediv mod neg eq ne lt le gt ge and_ or_ not_"
 _NUMBERS: dict[str, Callable[..., Any]] = {
     **{f"_operator.{name}": getattr(operator, name) for name in _ARITHMETIC.split()},
     "math.trunc": int,
@@ -37,7 +41,7 @@ _NUMBERS: dict[str, Callable[..., Any]] = {
     "torch.sym_min": min,
     "torch.sym_not": operator.not_,
 }
-"""Functions of sizes."""
+"""Functions of sizes, which are called through `_of_numbers`."""
 _FORMATS = {
     1: torch.contiguous_format,
     2: torch.channels_last,
@@ -61,20 +65,63 @@ def function(target: str, where: str) -> Callable[..., Any]:
     SAFETY: names are looked up in ATen and in a list, not in Python's modules.
     """
     if target in _NUMBERS:
-        return _NUMBERS[target]
+        return _of_numbers(_NUMBERS[target], where)
+    if target == "_operator.getitem":
+        return _part
     found = _ATEN.fullmatch(target)
     if found is not None and found[1] not in _FILES:
         packet = getattr(torch.ops.aten, found[1], None)
         overload = (
             getattr(packet, found[2], None) if isinstance(packet, torch._ops.OpOverloadPacket) else None
         )
-        if isinstance(overload, torch._ops.OpOverload):
-            return _DRAWING.get(found[1], overload)
+        if isinstance(overload, torch._ops.OpOverload) and _of_tensors(found[1], overload):
+            own = _OWN.get(found[1])
+            return overload if own is None else own(overload)
     raise Unsupported(
         f"operator {target[:80]!r}",
         "export the model with operators of ATen only, without torch.compile's or own ones",
         where,
     )
+
+
+def _of_numbers(compute: Callable[..., Any], where: str) -> Callable[..., Any]:
+    """Return a function of sizes that takes and gives numbers of 64 bits alone.
+
+    SAFETY: a product of integers doubles their length, `%` of a text writes as many spaces as it says.
+    """
+
+    def run(*given: Any) -> Any:
+        result = compute(*(_number(value, where) for value in given))
+        return _number(result, where)
+
+    return run
+
+
+def _number(value: Any, where: str) -> Any:
+    if type(value) not in (int, float, bool):
+        raise CaptureError(
+            f"{where} of {type(value).__name__} {str(value)[:40]!r}; sizes are numbers: export the model again"
+        )
+    if type(value) is int and abs(value) > _MAX_NUMBER:
+        raise CaptureError(
+            f"{where}: a whole number of {value.bit_length()} bits; the limit is {_MAX_NUMBER}; export the model for "
+            "smaller sizes"
+        )
+    return value
+
+
+def _part(sequence: Any, place: Any) -> Any:
+    """Return an item of several results."""
+    if not isinstance(sequence, list | tuple) or type(place) is not int:
+        raise TypeError(f"item {str(place)[:40]} of {type(sequence).__name__}, which is no list")
+    return sequence[place]
+
+
+def _of_tensors(name: str, overload: torch._ops.OpOverload) -> bool:
+    """Return whether an operator gives tensors, or a size. Others compute lists and texts of any length."""
+    returns = overload._schema.returns
+    sizes = name.startswith("sym_") or name in _SCALARS
+    return sizes or (bool(returns) and all("Tensor" in str(one.type) for one in returns))
 
 
 def _dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:  # noqa: A002  (ATen's names)
@@ -85,8 +132,31 @@ def _attention(**named: Any) -> torch.Tensor:
     return functional.scaled_dot_product_attention(**named)
 
 
-_DRAWING: dict[str, Callable[..., Any]] = {"dropout": _dropout, "scaled_dot_product_attention": _attention}
-"""Operators that draw random numbers, by the functions that a module calls: so the guard leaves dropout out."""
+def _divided(overload: torch._ops.OpOverload) -> Callable[..., Any]:
+    """Return a division that ends no process, whatever its integers are."""
+
+    def run(**named: Any) -> Any:
+        x, y = named.get("self"), named.get("other")
+        if named.get("rounding_mode") == "trunc" and _whole(x) and _whole(y) and isinstance(x, torch.Tensor):
+            assert y is not None
+            result = whole_quotient(x, y)
+            return x.copy_(result) if overload._schema.is_mutable else result
+        return overload(**named)
+
+    return run
+
+
+def _whole(value: Any) -> bool:
+    return not value.is_floating_point() if isinstance(value, torch.Tensor) else type(value) is int
+
+
+_OWN: dict[str, Callable[[torch._ops.OpOverload], Callable[..., Any]]] = {
+    "dropout": lambda _: _dropout,
+    "scaled_dot_product_attention": lambda _: _attention,
+    **dict.fromkeys(("div", "div_", "divide", "divide_"), _divided),
+}
+"""Operators that are called otherwise. Those that draw random numbers: as a module calls them, so that the guard leaves
+dropout out."""
 
 
 def argument(given: Json, values: Values, where: str) -> Any:

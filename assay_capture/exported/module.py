@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch.fx.traceback
 
 from ..capture.errors import CaptureError, Unsupported
 from ..capture.scopes import register
+from ..capture.untrusted import Held
 from .archive import DTYPES, Archive, Json, Stored, read
 from .arguments import CHECKS, argument, function, names_of
 
@@ -25,6 +26,8 @@ _SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)|(\w+)")
 _SET_GRAD = "torch.ops.higher_order.wrap_with_set_grad_enabled"
 _AUTOCAST = "torch.ops.higher_order.wrap_with_autocast"
 Place = tuple[torch.nn.Module, str]
+LastUses = list[list[str]]
+"""For each node of a graph the values that no later one reads."""
 MAX_ELEMENTS = 1 << 31
 """Elements of a value: 8 GiB of f32."""
 
@@ -123,7 +126,8 @@ class ExportedModule(torch.nn.Module):
             # NOTE: a copy of what is written at the end, since the backward pass may need the value from before.
             values[name] = value.clone() if name in self._changing else value
         with _explained("the program"):
-            _run(self._graph, values)
+            run = _Run({self.output, *(name for name, _ in self._written)}, values.values())
+            run.nodes(self._graph, values)
             for name, (scope, leaf) in self._written:
                 with torch.no_grad():
                     getattr(scope, leaf).copy_(values[name])
@@ -218,20 +222,96 @@ def _symbol(size: Json) -> str | None:
 # ------------------------------------------------------------------------------------------------------------ running
 
 
-def _run(graph: Json, values: dict[str, Any]) -> list[Any]:
-    """Execute the nodes, which bind their outputs in `values`; return the graph's outputs."""
-    for node in graph["nodes"]:
+class _Run:
+    """One run of a graph that is given values; `kept` names what is read after it."""
+
+    def __init__(self, kept: set[str], given: Iterable[Any]) -> None:
+        self._kept = kept
+        # SAFETY: a few bytes can ask for any size. The capture traces first, on tensors without data.
+        self._held = Held(given)
+
+    def nodes(self, graph: Json, values: dict[str, Any]) -> list[Any]:
+        """Execute the nodes, which bind their outputs in `values`; return the graph's outputs."""
+        last = _last_uses(graph, self._kept)
+        made: set[str] = set()
+        for number, node in enumerate(graph["nodes"]):
+            made.update(self._node(node, values))
+            for name in last[number]:
+                value = values.pop(name, None)
+                if name in made:
+                    made.remove(name)
+                    self._held.release(value)
+                del value
+        outputs = [argument(output, values, "the graph's outputs") for output in graph["outputs"]]
+        for name in made:
+            self._held.release(values[name])
+        return outputs
+
+    def _node(self, node: Json, values: dict[str, Any]) -> list[str]:
+        """Execute a node, and return the names that it binds. What it gives is held in `values` alone."""
         target = node["target"]
         where = f"module {_path(node)}, {target[:80]}"
         if target in (_SET_GRAD, _AUTOCAST):
-            results = _wrapped(target, node["inputs"], values, where)
+            results = self._wrapped(target, node["inputs"], values, where)
         elif target.startswith("torch.ops.aten.") and target.split(".")[3] in CHECKS:
-            continue
+            return []
         else:
             results = _call(node, values, where)
+        read = (values.get(name) for name in _names(node["inputs"]))
+        constant, bound = not any(isinstance(value, torch.Tensor) for value in read), []
         for output, result in zip(node["outputs"], results, strict=False):
-            _bind(output, result, values)
-    return [argument(output, values, "the graph's outputs") for output in graph["outputs"]]
+            for name in _bind(output, result, values):
+                self._held.hold(values[name], where, constant)
+                bound.append(name)
+        return bound
+
+    def _wrapped(
+        self, target: str, inputs: Sequence[Json], values: dict[str, Any], where: str
+    ) -> Sequence[Any]:
+        """Run a part of the graph without gradients, or with another autocast, as the model does."""
+        place = next((k for k, one in enumerate(inputs) if "as_graph" in one["arg"]), None)
+        if place is None:
+            raise CaptureError(f"{where}: it has no graph")
+        part = inputs[place]["arg"]["as_graph"]["graph"]
+        settings = [argument(one["arg"], values, where) for one in inputs[:place]]
+        given = [argument(one["arg"], values, where) for one in inputs[place + 1 :]]
+        inner = {
+            name: value
+            for spec, value in zip(part["inputs"], given, strict=True)
+            for name in names_of(spec)
+            if name
+        }
+        if target == _SET_GRAD:
+            with torch.set_grad_enabled(bool(settings[0])):
+                return self.nodes(part, inner)
+        device, dtype, enabled = settings[:3]
+        if device != "cpu" and enabled:
+            raise Unsupported(f"autocast of {device}", "export the model on the CPU", where)
+        with torch.autocast("cpu", dtype, enabled=bool(enabled), cache_enabled=False):
+            return self.nodes(part, inner)
+
+
+def _last_uses(graph: Json, kept: set[str]) -> LastUses:
+    """Return after which nodes values are dropped: inputs of the graph, too, if a node reads them."""
+    last: dict[str, int] = {}
+    for number, node in enumerate(graph["nodes"]):
+        names = {name for output in node["outputs"] for name in names_of(output) if name is not None}
+        last.update(dict.fromkeys(names | set(_names(node["inputs"])), number))
+    ends: LastUses = [[] for _ in graph["nodes"]]
+    needed = kept.union(_names(graph["outputs"]))
+    for name, number in last.items():
+        if name not in needed:
+            ends[number].append(name)
+    return ends
+
+
+def _names(place: Any) -> Iterator[str]:
+    """Give all texts that could be names of values."""
+    if isinstance(place, str):
+        yield place
+    elif isinstance(place, Mapping | list):
+        for part in place.values() if isinstance(place, Mapping) else place:
+            yield from _names(part)
 
 
 def _call(node: Json, values: dict[str, Any], where: str) -> Sequence[Any]:
@@ -243,48 +323,35 @@ def _call(node: Json, values: dict[str, Any], where: str) -> Sequence[Any]:
             result = operator(*(value for _, value in given)) if named is None else operator(**named)
     except (CaptureError, AssertionError):
         raise
-    except (TypeError, ValueError, IndexError, RuntimeError, OverflowError, ZeroDivisionError) as error:
+    except (
+        TypeError,
+        ValueError,
+        IndexError,
+        RuntimeError,
+        OverflowError,
+        ZeroDivisionError,
+        MemoryError,
+    ) as error:
         if isinstance(error, torch._subclasses.fake_tensor.DataDependentOutputException):
             raise
         raise CaptureError(f"{where}: {str(error)[:300]}") from error
     for part in result if isinstance(result, list | tuple) else (result,):
-        # SAFETY: a few bytes can ask for any size. The capture traces first, on tensors without data.
         if isinstance(part, torch.Tensor) and part.numel() > MAX_ELEMENTS:
-            raise CaptureError(f"{where} gives {part.numel()} elements; the limit is {MAX_ELEMENTS}")
+            raise CaptureError(
+                f"{where} gives {part.numel()} elements; the limit is {MAX_ELEMENTS}; give smaller batches"
+            )
     several = len(node["outputs"]) > 1
     return result if several else (result,)
 
 
-def _wrapped(target: str, inputs: Sequence[Json], values: dict[str, Any], where: str) -> Sequence[Any]:
-    """Run a part of the graph without gradients, or with another autocast, as the model does."""
-    place = next((k for k, one in enumerate(inputs) if "as_graph" in one["arg"]), None)
-    if place is None:
-        raise CaptureError(f"{where}: it has no graph")
-    part = inputs[place]["arg"]["as_graph"]["graph"]
-    settings = [argument(one["arg"], values, where) for one in inputs[:place]]
-    given = [argument(one["arg"], values, where) for one in inputs[place + 1 :]]
-    inner = {
-        name: value
-        for spec, value in zip(part["inputs"], given, strict=True)
-        for name in names_of(spec)
-        if name
-    }
-    if target == _SET_GRAD:
-        with torch.set_grad_enabled(bool(settings[0])):
-            return _run(part, inner)
-    device, dtype, enabled = settings[:3]
-    if device != "cpu" and enabled:
-        raise Unsupported(f"autocast of {device}", "export the model on the CPU", where)
-    with torch.autocast("cpu", dtype, enabled=bool(enabled), cache_enabled=False):
-        return _run(part, inner)
-
-
-def _bind(output: Json, result: Any, values: dict[str, Any]) -> None:
+def _bind(output: Json, result: Any, values: dict[str, Any]) -> Iterator[str]:
+    """Bind the names of an output, and give each."""
     names = names_of(output)
     parts = [result] if len(names) == 1 and not isinstance(result, list | tuple) else result
     for name, part in zip(names, parts, strict=True):
         if name is not None:
             values[name] = part
+            yield name
 
 
 def _path(node: Json) -> str:

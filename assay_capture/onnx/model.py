@@ -17,6 +17,7 @@ from trainer_node.errors import PIP, ConfigError
 from trainer_node.storage.untrusted_file import read_plain
 
 from ..capture.errors import CaptureError, Unsupported
+from ..capture.untrusted import FileBudget
 
 try:
     import onnx
@@ -29,7 +30,7 @@ except ModuleNotFoundError as error:
 
 from .graphs import MAX_DEPTH, OnnxNode, Reader, weights_of
 from .roles import Role, Roles, roles_of
-from .tensors import to_torch
+from .tensors import Tensors
 
 MAX_FILE_BYTES = (2 << 30) - 1
 """Limit of the model file itself: the most that protobuf can hold. Larger models keep their tensors next to it."""
@@ -80,9 +81,13 @@ def read(path: Path, supported: Callable[[str], bool]) -> Graph:
     graph = model.graph
     if graph.sparse_initializer:
         raise Unsupported("sparse tensors", "store them densely", f"{path.name}")
-    reader = Reader(lambda node: _node(node, supported, opset), lambda tensor: to_torch(tensor, path.parent))
-    nodes = reader.nodes(graph.node)
-    tensors = {tensor.name: to_torch(tensor, path.parent) for tensor in graph.initializer}
+    stored = Tensors(path.parent, FileBudget(path.name, len(data)))
+    reader = Reader(lambda node: _node(node, supported, opset, stored), stored.read)
+    try:
+        nodes = reader.nodes(graph.node)
+        tensors = {tensor.name: stored.read(tensor) for tensor in graph.initializer}
+    except MemoryError as error:
+        raise CaptureError(f"{path} does not fit into memory; use a machine with more") from error
     given = [value for value in graph.input if value.name not in tensors]
     inputs = tuple(value.name for value in given)
     outputs = tuple(value.name for value in graph.output)
@@ -157,7 +162,7 @@ def _domains(graph: onnx.GraphProto, depth: int) -> set[tuple[str, str]]:
     return found
 
 
-def _node(node: onnx.NodeProto, supported: Callable[[str], bool], opset: int) -> OnnxNode:
+def _node(node: onnx.NodeProto, supported: Callable[[str], bool], opset: int, stored: Tensors) -> OnnxNode:
     """Read a node without its names and branches, which the reader adds."""
     found = OnnxNode(node.op_type, node.name, (), (), {})
     if node.op_type in _LOOPS:
@@ -175,7 +180,7 @@ def _node(node: onnx.NodeProto, supported: Callable[[str], bool], opset: int) ->
             found.where,
         )
     attributes = {
-        attribute.name: _value(attribute, found.where)
+        attribute.name: _value(attribute, found.where, stored)
         for attribute in node.attribute
         if attribute.type != onnx.AttributeProto.GRAPH or node.op_type != "If"
     }
@@ -193,7 +198,7 @@ def _same(op: str, opset: int) -> bool:
     return bool(old.since_version == new.since_version)
 
 
-def _value(attribute: onnx.AttributeProto, where: str) -> Any:
+def _value(attribute: onnx.AttributeProto, where: str, stored: Tensors) -> Any:
     """Return a number, a string, a list of them, or a tensor. Raises Unsupported for a graph."""
     kind = onnx.AttributeProto
     match attribute.type:
@@ -210,7 +215,7 @@ def _value(attribute: onnx.AttributeProto, where: str) -> Any:
         case kind.STRINGS:
             return tuple(_text(item, where) for item in _bounded(attribute.strings, where))
         case kind.TENSOR:
-            return to_torch(attribute.t, None)
+            return stored.inline(attribute.t)
     raise Unsupported(
         f"attribute {attribute.name[:80]} of type {attribute.type}", "export without control flow", where
     )

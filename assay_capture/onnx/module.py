@@ -18,11 +18,12 @@ import torch.fx.traceback
 
 from ..capture.errors import CaptureError, Unsupported
 from ..capture.scopes import register
+from ..capture.untrusted import Held
 from .graphs import OnnxNode, flat, reads
 from .model import Graph, read
 from .operators import OPERATORS
 from .roles import Role
-from .values import TRAINING_FORM, Call, Given, Known, check_size, untraced
+from .values import TRAINING_FORM, Call, Given, Known, Parts, check_size, untraced
 
 MAX_FOLDED_INPUT = 1 << 20
 """Largest operand, in elements, of an operator that is computed before tracing. Larger ones are traced as constants."""
@@ -111,7 +112,8 @@ class OnnxModule(torch.nn.Module):
         values: dict[str, Given] = {"": None, **batch, **self._known}
         for name, (scope, leaf) in self._places.items():
             values[name] = getattr(scope, leaf)
-        self._run_all(self._nodes, values, self._last)
+        held = Held(part for value in values.values() for part in _parts(value))
+        self._run_all(self._nodes, values, held, self._last)
         _check_given(self.output, values, "the model's output")
         result = values[self.output]
         if not isinstance(result, torch.Tensor):
@@ -142,22 +144,30 @@ class OnnxModule(torch.nn.Module):
             )
 
     def _run_all(
-        self, nodes: Sequence[OnnxNode], values: dict[str, Given], last: Sequence[Sequence[str]] | None = None
+        self,
+        nodes: Sequence[OnnxNode],
+        values: dict[str, Given],
+        held: Held,
+        last: Sequence[Sequence[str]] | None = None,
     ) -> None:
         """Run nodes in order and put their outputs among the values; `last` says which none needs after each."""
         for number, node in enumerate(nodes):
             for name in node.inputs:
                 _check_given(name, values, node.where)
             if node.branches:
-                results = self._branch(node, values)
+                results = self._branch(node, values, held)
             else:
                 results = self._run(node, [values[name] for name in node.inputs])
             for name, result in zip(node.outputs, results, strict=False):
                 values[name] = result
+                for part in _parts(result):
+                    held.hold(part, node.where, isinstance(result, Known))
+            del results
             for name in last[number] if last else ():
-                values.pop(name, None)
+                for part in _parts(values.pop(name, None)):
+                    held.release(part)
 
-    def _branch(self, node: OnnxNode, values: Mapping[str, Given]) -> Sequence[Given]:
+    def _branch(self, node: OnnxNode, values: Mapping[str, Given], held: Held) -> Sequence[Given]:
         """Run the branch that a condition, known before tracing, chooses."""
         call = Call(node, self._opset, self.training, folding=False)
         condition = values[node.inputs[0]]
@@ -169,9 +179,12 @@ class OnnxModule(torch.nn.Module):
             )
         branch = node.branches["then_branch" if call.number(condition, "condition") else "else_branch"]
         inside = dict(values)
-        self._run_all(branch.nodes, inside)
+        self._run_all(branch.nodes, inside, held)
         for name in branch.outputs:
             _check_given(name, inside, node.where)
+        for name in inside.keys() - values.keys():
+            for part in _parts(inside[name]):
+                held.release(part)
         return [inside[name] for name in branch.outputs]
 
     def _run(self, node: OnnxNode, inputs: list[Given]) -> Sequence[Given]:
@@ -211,6 +224,11 @@ class OnnxModule(torch.nn.Module):
             scope, leaf = self._places[name]
             with torch.no_grad():
                 yield getattr(scope, leaf).mul_(keep).add_(value * (1 - keep))
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    """Return the tensors of a value."""
+    return value.items if isinstance(value, Parts) else (value.tensor if isinstance(value, Known) else value,)
 
 
 def _check_given(name: str, values: Mapping[str, Given], where: str) -> None:

@@ -16,6 +16,7 @@ import onnx
 import torch
 
 from ..capture.errors import CaptureError, Unsupported
+from ..capture.untrusted import FileBudget
 
 MAX_ELEMENTS = 1 << 34
 MAX_RANK = 64
@@ -51,11 +52,33 @@ def torch_dtype(code: int, where: str) -> torch.dtype:
     return _DTYPES[code]
 
 
-def to_torch(tensor: onnx.TensorProto, folder: Path | None) -> torch.Tensor:
-    """Return the tensor, in its own memory. `folder` holds external data; None refuses such data.
+class Tensors:
+    """Reads the tensors of one model, of which all count in one budget. `folder` holds external data."""
 
-    Raises CaptureError or Unsupported.
-    """
+    def __init__(self, folder: Path, budget: FileBudget) -> None:
+        self._folder, self._budget = folder, budget
+        self._opened: set[Path] = set()
+
+    def inline(self, tensor: onnx.TensorProto) -> torch.Tensor:
+        """Return a tensor whose data is in the model's file. Raises CaptureError or Unsupported."""
+        return _to_torch(tensor, None, self)
+
+    def read(self, tensor: onnx.TensorProto) -> torch.Tensor:
+        """Return a tensor, in its own memory. Raises CaptureError or Unsupported."""
+        return _to_torch(tensor, self._folder, self)
+
+    def opens(self, path: Path) -> None:
+        """Count a file that is opened for the first time."""
+        if path not in self._opened:
+            self._opened.add(path)
+            self._budget.add_file(path.stat().st_size)
+
+    def take(self, count: int, where: str) -> None:
+        """Count bytes that are about to be read. Raises CaptureError beyond the limit."""
+        self._budget.take(count, where)
+
+
+def _to_torch(tensor: onnx.TensorProto, folder: Path | None, tensors: Tensors) -> torch.Tensor:
     where = f"tensor {tensor.name[:80]!r}"
     dtype = torch_dtype(tensor.data_type, where)
     shape = tuple(tensor.dims)
@@ -68,13 +91,20 @@ def to_torch(tensor: onnx.TensorProto, folder: Path | None) -> torch.Tensor:
         )
     stored = np.dtype(_READ[tensor.data_type])
     if tensor.data_location == _T.EXTERNAL:
-        data = _external(tensor, folder, count * stored.itemsize, where)
+        path, offset = _external(tensor, folder, count * stored.itemsize, where)
+        tensors.opens(path)
+        tensors.take(count * dtype.itemsize, where)
+        with path.open("rb") as file:
+            file.seek(offset)
+            data = file.read(count * stored.itemsize)
     elif tensor.HasField("raw_data"):
         data = tensor.raw_data
     else:
-        return _from_field(tensor, shape, dtype, where)
+        return _from_field(tensor, shape, dtype, where, tensors)
     if len(data) != count * stored.itemsize:
         raise CaptureError(f"{where} has {len(data)} bytes of data for {list(shape)}; export the model again")
+    if tensor.data_location != _T.EXTERNAL:
+        tensors.take(count * dtype.itemsize, where)
     if stored == np.bool_ and data and max(data) > 1:
         raise CaptureError(f"{where} has a bool that is neither 0 nor 1; export the model again")
     array = np.frombuffer(data, stored).reshape(shape)
@@ -85,13 +115,14 @@ _NUMPY = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.
 
 
 def _from_field(
-    tensor: onnx.TensorProto, shape: tuple[int, ...], dtype: torch.dtype, where: str
+    tensor: onnx.TensorProto, shape: tuple[int, ...], dtype: torch.dtype, where: str, tensors: Tensors
 ) -> torch.Tensor:
     values = getattr(tensor, _FIELDS.get(tensor.data_type, "int32_data"))
     if tensor.data_type == _T.UINT32:  # NOTE: u32 are kept in fields of u64, which numpy would wrap
         values = list(values)
     if len(values) != math.prod(shape):
         raise CaptureError(f"{where} has {len(values)} values for {list(shape)}; export the model again")
+    tensors.take(len(values) * dtype.itemsize, where)
     try:
         return torch.from_numpy(np.array(values, dtype=_NUMPY[dtype]).reshape(shape))
     except OverflowError as error:
@@ -100,8 +131,8 @@ def _from_field(
         ) from error
 
 
-def _external(tensor: onnx.TensorProto, folder: Path | None, size: int, where: str) -> bytes:
-    """Read exactly `size` bytes of a file in the model's folder."""
+def _external(tensor: onnx.TensorProto, folder: Path | None, size: int, where: str) -> tuple[Path, int]:
+    """Return a file in the model's folder, and where in it `size` bytes are. Raises CaptureError if they are not."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     path = _inside(folder, entries.get("location", ""), where)
     try:
@@ -115,9 +146,7 @@ def _external(tensor: onnx.TensorProto, folder: Path | None, size: int, where: s
         raise CaptureError(
             f"{where} names bytes {offset} + {length} of {path.name}, which has {real}; it needs {size}"
         )
-    with path.open("rb") as file:
-        file.seek(offset)
-        return file.read(length)
+    return path, offset
 
 
 def _inside(folder: Path | None, location: str, where: str) -> Path:

@@ -148,5 +148,6 @@ def check_size(shape: Sequence[int], where: str) -> None:
         count *= size
     if any(size < 0 for size in shape) or count > MAX_KNOWN_ELEMENTS:
         raise CaptureError(
-            f"{where} gives a constant of shape {list(shape)}; the limit is {MAX_KNOWN_ELEMENTS} elements"
+            f"{where} gives a value of shape {list(shape)}; the limit is {MAX_KNOWN_ELEMENTS} elements; export the "
+            "model for smaller sizes"
         )

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from ...capture.errors import CaptureError
+from ...capture.untrusted import whole_quotient
 from ..tensors import torch_dtype
-from ..values import Call, Given, Known
+from ..values import Call, Given, Known, untraced
 from .registry import operator
 
 Tensor = torch.Tensor
@@ -74,7 +75,11 @@ for _name, _pair in _BINARY.items():
 def div(c: Call, a: Given, b: Given) -> Tensor:
     """Divide; integers round towards zero."""
     x, y = c.tensor(a), c.tensor(b)
-    return torch.div(x, y) if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
+    if x.is_floating_point():
+        return torch.div(x, y)
+    with untraced():
+        plain = isinstance(b, Known) and not bool((b.tensor == -1).any())
+    return torch.div(x, y, rounding_mode="trunc") if plain else whole_quotient(x, y)
 
 
 @operator("Mod", folds=True, broadcasts=True)

@@ -99,7 +99,9 @@ def unsqueeze(c: Call, x: Given, axes: Given = None) -> Tensor:
 
 @operator("Concat", folds=True)
 def concat(c: Call, *inputs: Given) -> Tensor:
-    return torch.cat([c.tensor(value) for value in inputs], c.get("axis", 0))
+    axis, shapes = c.get("axis", 0), [list(_value(c, value).shape) for value in inputs]
+    check_size([*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis:][1:]], c.node.where)
+    return torch.cat([c.tensor(value) for value in inputs], axis)
 
 
 @operator("Split", folds=True)
@@ -145,7 +147,10 @@ def slice_(c: Call, x: Given, starts: Given, ends: Given, axes: Given = None, st
         if step < 0:
             value = torch.flip(value, (dim,))
             start, end = _flipped(start, size), _flipped(end, size)
-        value = value[(slice(None),) * (dim % value.ndim) + (slice(start, end, abs(step)),)]
+        stride = min(
+            abs(step), max(1, size)
+        )  # NOTE: a larger one takes the first element, too, and may have no bound
+        value = value[(slice(None),) * (dim % value.ndim) + (slice(start, end, stride),)]
     return value
 
 
