@@ -10,6 +10,7 @@ SAFETY: nothing is downloaded, no code of the folder is run, and weights that wo
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -44,6 +45,9 @@ TASKS = {
 }
 DTYPES = ("float32", "bfloat16")
 _MAX_JSON_BYTES = 64 << 20
+_COUNTS = re.compile(r"(num|n)_(\w+_)?layers?|(encoder|decoder)_layers|num_labels")
+_MAX_COUNT = 1 << 16
+"""Most layers or classes: the library makes lists of so many before it builds a model."""
 _TOKENIZER_FILES = (
     "tokenizer*",
     "vocab*",
@@ -120,9 +124,18 @@ class Source:
             return kind.from_pretrained(
                 self.folder, local_files_only=True, trust_remote_code=False, **options
             )
+        except AssayError:
+            raise
         except Exception as error:  # NOTE: the library's code on files of others, with errors of every kind
             reason = " ".join(str(error).split())[:300]
             raise InvalidInput(f"{self.folder} cannot be loaded for {self.task}: {reason}") from error
+
+    def _load_model(self, kind: Any, **options: Any) -> Any:
+        """Return a model, and what was not in the files, within the size that the files explain."""
+        from . import size
+
+        with size.bounded(self.folder):
+            return self._load(kind, output_loading_info=True, **options)
 
     def _model(self, hf: Any, classes: Sequence[str]) -> Any:
         options: dict[str, Any] = {"use_safetensors": True, "dtype": self.dtype}
@@ -133,7 +146,7 @@ class Source:
                 "label2id": {name: k for k, name in enumerate(classes)},
                 "ignore_mismatched_sizes": True,
             }
-        model, info = self._load(getattr(hf, TASKS[self.task]), output_loading_info=True, **options)
+        model, info = self._load_model(getattr(hf, TASKS[self.task]), **options)
         drawn = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
         if drawn:
             warnings.warn(
@@ -201,8 +214,8 @@ def causal_model(folder: Path) -> tuple[Any, Any]:
     _check_folder(folder, tokenizer=True)
     hf, source = library.load(), Source(folder, "causal-lm", ())
     with library.quiet():
-        options: dict[str, Any] = {"use_safetensors": True, "dtype": "float32", "output_loading_info": True}
-        model, info = source._load(hf.AutoModelForCausalLM, **options)
+        options: dict[str, Any] = {"use_safetensors": True, "dtype": "float32"}
+        model, info = source._load_model(hf.AutoModelForCausalLM, **options)
         if missing := sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}):
             raise InvalidInput(
                 f"{folder} has no values of this shape for {', '.join(missing[:4])}; write the whole model with "
@@ -257,6 +270,11 @@ def _check_config(folder: Path) -> None:
             if "/" in str(place.get(name, "")):
                 raise InvalidInput(
                     f"{path} asks for code of a hub ({name}: {str(place[name])[:80]}); take that line out"
+                )
+        for name, value in place.items():
+            if type(value) is int and value > _MAX_COUNT and _COUNTS.fullmatch(name):
+                raise InvalidInput(
+                    f"{path} has {name} {value}; the limit is {_MAX_COUNT}: give the number that the model has"
                 )
     if (folder / "adapter_config.json").exists():
         raise InvalidInput(

@@ -15,7 +15,7 @@ from PIL import Image
 
 from assay_capture.huggingface import row_files
 from assay_capture.huggingface.arguments.file import read_file
-from assay_capture.huggingface.folder import Source, _check_config
+from assay_capture.huggingface.folder import Source, _check_config, causal_model
 from assay_capture.huggingface.lora import Lora
 from assay_capture.huggingface.row_files import read_rows
 from assay_capture.huggingface.tokenized import numbered
@@ -42,6 +42,47 @@ def test_a_folder_that_would_load_something_else_is_refused(
     (tmp_path / file).write_text(json.dumps(lines))
     with pytest.raises(InvalidInput, match=words):
         _check_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (
+            {"n_layer": 20_000},
+            r"asks for \d+ modules or more; the limit is \d+, as the files .* hold 28 tensors",
+        ),
+        (
+            {"n_positions": 1 << 29},
+            r"asks for tensors of \d+ bytes or more, weight \[536870912, 32\].*the limit",
+        ),
+        ({"vocab_size": 1 << 29}, r"asks for tensors of \d+ bytes or more"),
+    ],
+)
+def test_a_configuration_asks_for_no_more_than_the_files_explain(
+    lines: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    folder = saved(tiny.gpt2(), tmp_path / "model")
+    rows = jsonl(tmp_path / "x.jsonl", TEXTS)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | lines))
+    with pytest.raises(InvalidInput, match=words):
+        causal_model(folder)
+    with pytest.raises(InvalidInput, match=words):
+        Source(folder, "causal-lm", [rows], arguments(tmp_path / "a.yaml")).recipe()
+    (folder / "config.json").write_text(json.dumps(config))
+    assert causal_model(folder), "nothing is counted after a refusal"
+
+
+@pytest.mark.parametrize(
+    "name", ["num_hidden_layers", "n_layer", "encoder_layers", "num_labels", "num_layers"]
+)
+def test_lists_of_any_length_are_not_made(name: str, tmp_path: Path) -> None:
+    for place in ({name: 10**12}, {"text_config": {name: 10**12}}):
+        (tmp_path / "config.json").write_text(json.dumps(place))
+        with pytest.raises(
+            InvalidInput, match=f"has {name} 1000000000000; the limit is 65536: give the number"
+        ):
+            _check_config(tmp_path)
 
 
 def test_aliases_of_aliases_are_refused(tmp_path: Path) -> None:
