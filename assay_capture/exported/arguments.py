@@ -29,7 +29,7 @@ CHECKS = {
 }
 """Operators that compute nothing. What they check is checked by the capture, for the sizes that it has."""
 _SCALARS = {"item", "_local_scalar_dense"}
-"""Operators of ATen that give a number of a tensor, beside those of sizes (`sym_size`)."""
+"""Operators of ATen that give a number of a tensor, beside those of sizes."""
 _MAX_NUMBER = (1 << 63) - 1
 _ARITHMETIC = "add sub mul floordiv truediv mod neg eq ne lt le gt ge and_ or_ not_"
 _NUMBERS: dict[str, Callable[..., Any]] = {

@@ -13,7 +13,8 @@ import math
 import re
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,11 +120,14 @@ class Source:
     def _images(self) -> bool:
         return self.task == "image-classification"
 
-    def _load(self, kind: Any, **options: Any) -> Any:
+    def _load(
+        self, kind: Any, within: Callable[[Path], AbstractContextManager[None]] = nullcontext, **options: Any
+    ) -> Any:
         try:
-            return kind.from_pretrained(
-                self.folder, local_files_only=True, trust_remote_code=False, **options
-            )
+            with within(self.folder):
+                return kind.from_pretrained(
+                    self.folder, local_files_only=True, trust_remote_code=False, **options
+                )
         except AssayError:
             raise
         except Exception as error:  # NOTE: the library's code on files of others, with errors of every kind
@@ -132,10 +136,9 @@ class Source:
 
     def _load_model(self, kind: Any, **options: Any) -> Any:
         """Return a model, and what was not in the files, within the size that the files explain."""
-        from . import size
+        from .size import bounded
 
-        with size.bounded(self.folder):
-            return self._load(kind, output_loading_info=True, **options)
+        return self._load(kind, bounded, output_loading_info=True, **options)
 
     def _model(self, hf: Any, classes: Sequence[str]) -> Any:
         options: dict[str, Any] = {"use_safetensors": True, "dtype": self.dtype}
