@@ -1,6 +1,6 @@
 """Dropout between the layers of recurrent kernels.
 
-NOTE: PyTorch's own decomposition leaves it out (torch 2.13, `_rnn_helper`: a layer beyond the last one would have it).
+NOTE: PyTorch's own decomposition leaves it out (torch 2.13: its condition asks for a layer beyond the last one).
 """
 
 from __future__ import annotations
