@@ -121,10 +121,10 @@ class Source:
         return self.task == "image-classification"
 
     def _load(
-        self, kind: Any, within: Callable[[Path], AbstractContextManager[None]] = nullcontext, **options: Any
+        self, kind: Any, within: Callable[[Path], AbstractContextManager[Any]] | None = None, **options: Any
     ) -> Any:
         try:
-            with within(self.folder):
+            with within(self.folder) if within else nullcontext():
                 return kind.from_pretrained(
                     self.folder, local_files_only=True, trust_remote_code=False, **options
                 )
