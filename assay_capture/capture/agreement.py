@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
 from referee_py.commit.tensor import Array
 
 Values = Mapping[str, Array]
-"""Loss, `gradient.<parameter>`, `buffer.<buffer>` and `output.<module>.<call>` of one step, by name."""
+"""Loss, `gradient.<parameter>`, `output.<module>.<call>` and tensors that forward writes to, of one step, by name:
+`buffer.<name>`, `frozen.<name>`, and `written.<name>` for a parameter that is trained."""
 
+GRADIENT = "gradient."
+"""Beginning of the names of gradients."""
 _PIECE = 1 << 18
 """Elements that are compared at once."""
 TOLERANCE, TOLERANCE_BF16 = 1e-3, 0.25
 """Largest difference of an element, in units of the largest element of its tensor."""
 PRECISE = 1e-4
 """The same in binary64. It is not smaller because programs hold constants of binary32, and approximations for it."""
+TWICE = 1e-3
+"""The same of two steps of eager PyTorch in FP32, one with copies of the module's tensors: they take the same way."""
 AMPLIFIED = 8
 """Factor by which a program may be further from FP64 than eager FP32 is at its worst, if both are the same in FP64."""
 BF16_RANGE = 2
@@ -29,20 +34,40 @@ besides."""
 class Comparison:
     """Differences of more than `limit` from the wanted values; each value is given once, when it is computed.
 
-    INVARIANT: infinity equals only the same infinity, NaN only NaN, each in its place. No element is excused by others.
+    `narrow` are the names of values that bf16 has rounded on their way. INVARIANT: infinity equals only the same
+    infinity, NaN only NaN, each in its place. No element is excused by others. A gradient that PyTorch does not have is
+    zero: the parameter of one that is not would be trained, where PyTorch leaves it.
     """
 
-    def __init__(self, wanted: Values, limit: float) -> None:
-        self._wanted, self._limit, self._units = wanted, limit, _units(wanted)
+    def __init__(self, wanted: Values, limit: float, narrow: Collection[str] = ()) -> None:
+        self._wanted, self._limit, self._narrow = wanted, limit, narrow
+        self._sizes = {name: _size(value) for name, value in wanted.items()}
+        self._units = _units(self._sizes)
         self._worst = dict.fromkeys(wanted, np.inf)
 
     def give(self, name: str, found: Array) -> None:
         if name in self._wanted:
-            self._worst[name] = _largest_distance(found, self._wanted[name]) / self._units[name]
+            self._worst[name] = _largest_distance(found, self._wanted[name])
+        elif _is_new(name, found, self._wanted):  # NOTE: an expert without a token has zeros, or none
+            self._worst[name], self._units[name] = np.inf, 1.0
 
     def apart(self) -> dict[str, float]:
         """Return the values that differ, or were not given, with their differences."""
-        return {name: worst for name, worst in self._worst.items() if worst > self._limit}
+        shares = {name: worst / self._units[name] for name, worst in self._worst.items()}
+        return {name: share for name, share in shares.items() if share > self._limit_of(name)}
+
+    def faint(self) -> list[str]:
+        """Return the gradients that differ by more than `limit` of themselves, but not of the largest one."""
+        apart = self.apart()
+        return [
+            name
+            for name, size in self._sizes.items()
+            if name.startswith(GRADIENT) and name not in self._narrow and name not in apart
+            if self._worst[name] > self._limit * size
+        ]
+
+    def _limit_of(self, name: str) -> float:
+        return TOLERANCE_BF16 if name in self._narrow else self._limit
 
 
 def differences(found: Values, wanted: Values, limit: float) -> dict[str, float]:
@@ -53,10 +78,19 @@ def differences(found: Values, wanted: Values, limit: float) -> dict[str, float]
     return comparison.apart()
 
 
+def by_themselves(found: Values, wanted: Values, names: Collection[str], limit: float) -> dict[str, float]:
+    """Return which of the named values differ by more than `limit` of themselves, however small they are."""
+    shares = {}
+    for name in names:
+        distance = _largest_distance(found[name], wanted[name]) if name in found else np.inf
+        shares[name] = distance / max(_size(wanted[name]), 1e-300)
+    return {name: share for name, share in shares.items() if share > limit}
+
+
 def nearer(found: Values, wanted: Values, precise: Values, times: float) -> dict[str, float]:
     """Return the values with an element that is further from the precise one than `times` what eager's furthest of the
     same tensor is, or that is no number where eager's is one."""
-    apart = {}
+    apart = {name: np.inf for name in found if _is_new(name, found[name], wanted)}
     for name, value in precise.items():
         if name not in found or not np.array_equal(_kind(found[name]), _kind(wanted[name])):
             apart[name] = np.inf
@@ -74,7 +108,7 @@ def nearer(found: Values, wanted: Values, precise: Values, times: float) -> dict
 def amplified(found: Values, wanted: Values, precise: Values) -> bool:
     """Return whether the program's rounding takes it at most `AMPLIFIED` times as far from the precise values as eager
     PyTorch's own does, at its worst; and whether it is no number only where one of these is none."""
-    units, worst = _units(precise), [0.0, 0.0]
+    units, worst = _units({name: _size(value) for name, value in precise.items()}), [0.0, 0.0]
     for name, value in precise.items():
         right = _distance(found[name], value) <= 1e-5 * units[name]
         if not (right | (_kind(found[name]) == _kind(wanted[name]))).all():
@@ -100,15 +134,19 @@ def uncompared(wanted: Values) -> str:
     return f"{where} are NaN or infinite in PyTorch's step too: there nothing else was compared"
 
 
-def _units(wanted: Values) -> dict[str, float]:
-    """Return what each value is measured in.
+def _units(sizes: Mapping[str, float]) -> dict[str, float]:
+    """Return what each value is measured in, of these sizes.
 
     NOTE: some gradients are differences of much larger terms, so the unit is at least a part of the largest gradient.
     """
-    gradients = [_size(value) for name, value in wanted.items() if name.startswith("gradient.")]
-    largest = max(gradients, default=0.0)
-    least = {name: 1e-2 * largest if name.startswith("gradient.") else 1e-6 for name in wanted}
-    return {name: max(_size(value), least[name], 1e-30) for name, value in wanted.items()}
+    largest = max((size for name, size in sizes.items() if name.startswith(GRADIENT)), default=0.0)
+    least = {name: 1e-2 * largest if name.startswith(GRADIENT) else 1e-6 for name in sizes}
+    return {name: max(size, least[name], 1e-30) for name, size in sizes.items()}
+
+
+def _is_new(name: str, found: Array, wanted: Values) -> bool:
+    """Return whether a value is a gradient, not zero, that eager PyTorch does not have."""
+    return name.startswith(GRADIENT) and name not in wanted and bool(found.any())
 
 
 def _largest_distance(found: Array, wanted: Array) -> float:

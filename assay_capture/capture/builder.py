@@ -83,6 +83,7 @@ class Builder:
         self._tables: dict[Any, Ref] = {}
         self._updates: dict[int, Ref] = {}
         self._metrics: dict[str, Ref] = {}
+        self._marks: dict[str, Ref] = {}
 
     # ---------------------------------------------------------------------------------------------- sources
 
@@ -199,6 +200,10 @@ class Builder:
     def metric(self, name: str, value: Ref) -> None:
         self._metrics[name] = self._as_node(value)
 
+    def mark(self, name: str, value: Ref) -> None:
+        """Note where a value is, for whoever computes a part of the program. It is not kept for that."""
+        self._marks[name] = value
+
     def _as_node(self, ref: Ref) -> Ref:
         """Return the value as a node's output: a slot or constant gets a copy node."""
         if ref.kind == Kind.NODE:
@@ -224,7 +229,13 @@ class Builder:
             constants=[name for name, _ in used],
             metrics=dict(zip(self._metrics, found.keep, strict=True)),
         )
-        return Draft(found.skeleton, [s for _, s in used], [s for _, s in self._slots], labels)
+        new = {old: k for k, old in enumerate(found.nodes)}
+        marks = {
+            name: Operand(Kind.NODE, new[ref.index], ref.output)
+            for name, ref in self._marks.items()
+            if ref.kind == Kind.NODE and ref.index in new
+        }
+        return Draft(found.skeleton, [s for _, s in used], [s for _, s in self._slots], labels, marks)
 
 
 class Compose:

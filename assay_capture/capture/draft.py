@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from repops.tensors import NUMPY_DTYPE
 
 from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
-from referee_py.program import Program, Skeleton, SlotSource, TensorType
+from referee_py.program import Operand, Program, Skeleton, SlotSource, TensorType
 
 from .errors import CaptureError
 
@@ -80,12 +80,17 @@ class Labels:
 
 @dataclass(frozen=True)
 class Built:
-    """A program with its tensors and labels."""
+    """A program with its tensors, labels and marks (`Draft`)."""
 
     program: Program
     constants: list[Array]
     initial: list[Array]
     labels: Labels
+    marks: Mapping[str, Operand] = field(default_factory=dict)
+
+    @property
+    def loaded(self) -> Loaded:
+        return Loaded(self.program.skeleton, self.constants, self.initial, self.labels)
 
 
 @dataclass(frozen=True)
@@ -106,12 +111,17 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Draft:
-    """A program's skeleton, the sources of its tensors, and labels."""
+    """A program's skeleton, the sources of its tensors, and labels.
+
+    `marks` are places of values that have names and are no metrics: `part.<k>.gradient.<parameter>` and
+    `part.<k>.data.<array>`, for each part of a batch. One that no slot needs has none.
+    """
 
     skeleton: Skeleton
     constants: list[Source]
     initial: list[Source]
     labels: Labels
+    marks: Mapping[str, Operand] = field(default_factory=dict)
 
     def program(self) -> Program:
         """Hash every tensor, one in memory at a time. Raises CaptureError for one that has no values."""
@@ -138,4 +148,5 @@ class Draft:
             [source.hash_of(array) for source, array in zip(sources, arrays, strict=True)]
             for sources, arrays in ((self.constants, loaded.constants), (self.initial, loaded.initial))
         )
-        return Built(Program.of(self.skeleton, *hashes), loaded.constants, loaded.initial, self.labels)
+        program = Program.of(self.skeleton, *hashes)
+        return Built(program, loaded.constants, loaded.initial, self.labels, self.marks)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from repops.opset import BF16
+
 from referee_py.commit.tensor import Array
 from referee_py.program import Kind, Operand, SlotSource, Structure
 
@@ -18,10 +20,10 @@ Execute = Callable[[Structure, Sequence[Any]], Sequence[Any]]
 
 
 def compared_outputs(loaded: Loaded) -> dict[str, SlotSource]:
-    """Return where the metrics of a step come from, and the buffers after it, by name."""
+    """Return where the metrics of a step come from, and the buffers and frozen parameters after it, by name."""
     after = zip(loaded.labels.slots, loaded.skeleton.slots, strict=True)
-    buffers = {name: source for name, source in after if name.startswith("buffer.")}
-    return {**loaded.labels.metrics, **buffers}
+    written = {name: source for name, source in after if name.startswith(("buffer.", "frozen."))}
+    return {**loaded.labels.metrics, **written}
 
 
 def evaluate(
@@ -54,6 +56,21 @@ def evaluate(
         for done in {k, *(operand.index for operand in node.inputs if operand.kind == Kind.NODE)}:
             if last[done] == k:
                 del values[done]
+
+
+def narrow_outputs(loaded: Loaded) -> frozenset[str]:
+    """Return the names of compared outputs that bf16 has rounded somewhere on their way."""
+    types = {Kind.CONSTANT: loaded.skeleton.constants, Kind.SLOT: loaded.skeleton.initial}
+    narrow: list[bool] = []
+    for node in loaded.skeleton.nodes:
+        before = [
+            narrow[i.index]
+            if i.kind == Kind.NODE
+            else i.kind in types and types[i.kind][i.index].dtype == BF16
+            for i in node.inputs
+        ]
+        narrow.append(any(before) or any(type_.dtype == BF16 for type_ in node.outputs))
+    return frozenset(name for name, source in compared_outputs(loaded).items() if narrow[source.node])
 
 
 def _last_uses(nodes: Sequence[Structure], wanted: Mapping[int, Any]) -> dict[int, int]:

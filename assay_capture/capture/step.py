@@ -93,13 +93,19 @@ def lowered(step: StepDefinition, traced: Traced, dropout: bool = True) -> Draft
         b, traced, _Initial(step.initial or {}, traced), Noise(b, step.seed, dropout), step.accumulate == 1
     )
     numbers = _numbers(b, tables, count)
-    parts.run([[*batch, *row] for batch, row in zip(_batches(b, data, order, count), numbers, strict=True)])
+    batches = _batches(b, data, order, count)
+    for k, batch in enumerate(batches):
+        for name, value in zip(data, batch, strict=True):
+            b.mark(f"part.{k}.data.{name}", value)
+    parts.run([[*batch, *row] for batch, row in zip(batches, numbers, strict=True)])
     b.label = "metric"
     for name, value in parts.metrics.items():
         b.metric(name, value)
     if step.gradients:
         for name, gradient in parts.gradients.items():
             b.metric(f"gradient.{name}", gradient)
+        for name in parts.rewritten:
+            b.metric(f"written.{name}", parts.value(name))
     found = list(parts.gradients.values())
     clipped = found if step.clip_norm is None else clip(b, found, step.clip_norm)
     clipped = clipped if step.clip_value is None else clip_values(b, clipped, step.clip_value)
@@ -138,11 +144,11 @@ class _Parts:
 
     def run(self, batches: Sequence[Sequence[Ref]]) -> None:
         gradients, metrics = dict[str, PartSum](), dict[str, PartSum]()
-        for batch in batches:
+        for k, batch in enumerate(batches):
             inputs = [*self._weights.values(), *self._rest.values(), *batch]
             loss, *rest = lower(self._traced.graph, inputs, self._b, self._noise)
             n, after = len(self.slots), rest[len(self.slots) : len(self.slots) + len(inputs) - len(batch)]
-            self._add(gradients, self.slots, rest[:n])
+            self._add(gradients, self.slots, rest[:n], f"part.{k}.gradient.")
             self._weights = dict(zip(self._weights, after[:n], strict=True))
             self._rest = dict(zip(self._rest, after[n:], strict=True))
             self._add(metrics, ["loss", *self._traced.metric_names], [loss, *rest[n + len(after) :]])
@@ -161,12 +167,16 @@ class _Parts:
             return self.slots[name]
         return self._b.op("cast", self._weights[name], dtype=F32)
 
-    def _add(self, sums: dict[str, PartSum], names: Iterable[str], values: Sequence[Ref | None]) -> None:
+    def _add(
+        self, sums: dict[str, PartSum], names: Iterable[str], values: Sequence[Ref | None], mark: str = ""
+    ) -> None:
         self._b.label = "sum over the batch's parts"
         for name, value in zip(names, values, strict=True):
             if value is not None:
                 if value.dtype == BF16:
                     value = self._b.op("cast", value, dtype=F32)
+                if mark:
+                    self._b.mark(f"{mark}{name}", value)
                 sums.setdefault(name, PartSum(self._b, self._balanced)).add(value)
 
     def _averages(self, sums: Mapping[str, PartSum], parts: int) -> dict[str, Ref]:

@@ -205,14 +205,21 @@ class Groups(Optimizer):
     def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None:
         claimed: list[list[Parameter]] = [[] for _ in self.groups]
         for p in parameters:
-            group = next((k for k, (_, claim) in enumerate(self.groups) if _claims(claim, p)), None)
-            if group is None:
-                raise CaptureError(
-                    f"no parameter group has {p.name}; add it to one, or freeze it (requires_grad = False)"
-                )
-            claimed[group].append(p)
+            claimed[self._place(p)].append(p)
         for (rule, _), members in zip(self.groups, claimed, strict=True):
             rule.build(b, members, steps)
+
+    def of(self, p: Parameter) -> Optimizer:
+        """Return the rule that a parameter follows."""
+        return self.groups[self._place(p)][0]
+
+    def _place(self, p: Parameter) -> int:
+        group = next((k for k, (_, claim) in enumerate(self.groups) if _claims(claim, p)), None)
+        if group is None:
+            raise CaptureError(
+                f"no parameter group has {p.name}; add it to one, or freeze it (requires_grad = False)"
+            )
+        return group
 
 
 def _claims(claim: Sequence[str] | Callable[[Parameter], bool], p: Parameter) -> bool:

@@ -92,7 +92,7 @@ def from_torch(
             raise CaptureError(
                 "a scheduler needs the number of steps: from_torch(optimizer, scheduler, steps)"
             )
-        rates = list(_schedule(optimizer, scheduler, steps))
+        rates = list(schedule(optimizer, scheduler, steps))
     groups = [
         (_started(rule(group, rate), optimizer, group), _members(group))
         for group, rate in zip(optimizer.param_groups, rates, strict=True)
@@ -116,11 +116,9 @@ def _started(rule: Any, optimizer: torch.optim.Optimizer, group: Mapping[str, An
 
         def of(tensor: torch.Tensor) -> Mapping[str, Array]:
             held = states.get(id(tensor), {})
-            kept = {
-                theirs: value for theirs, value in held.items() if theirs in _STATES and value is not None
-            }
+            kept = {theirs: value for theirs, value in held.items() if theirs in STATES and value is not None}
             arrays = {theirs: to_numpy(value.detach().float()) for theirs, value in kept.items()}
-            return {ours: array for theirs, array in arrays.items() for ours in _STATES[theirs]}
+            return {ours: array for theirs, array in arrays.items() for ours in STATES[theirs]}
 
         rule = replace(rule, start=Start(done, of))
     return Maximized(rule) if group.get("maximize") else rule
@@ -131,7 +129,7 @@ def _members(group: Mapping[str, Any]) -> Callable[[Parameter], bool]:
     return lambda p: id(p.origin) in members
 
 
-def _schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> list[list[float]]:
+def schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> list[list[float]]:
     """Return the rates of every group at every step. Leaves scheduler and optimizer as they were."""
     if getattr(scheduler, "optimizer", None) is not optimizer:
         raise CaptureError("the scheduler belongs to another optimizer")
@@ -242,7 +240,7 @@ def _muon(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
     return update_rules.muon(rate, *o.values())
 
 
-_STATES: dict[str, tuple[str, ...]] = {
+STATES: dict[str, tuple[str, ...]] = {
     "momentum_buffer": ("momentum",),
     "exp_avg": ("adam.first", "mean"),
     "exp_avg_sq": ("adam.second", "square"),
