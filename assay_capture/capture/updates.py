@@ -261,12 +261,17 @@ class _Frame:
         total: torch.Tensor | None = None
         for k in self._parts:
             place = self.marks.get(f"part.{k}.gradient.{name}")
-            if place is None:
+            if place is None or self._reads_weights(place, t):
                 raise NotAlone
             share = from_numpy(np.array(_first(self.value(place, t, rows=rows), rows))) / self.step.parts
             total = share if total is None else total.add_(share)
         assert total is not None
         return total
+
+    def _reads_weights(self, place: Operand, t: int) -> bool:
+        """Return whether a gradient is made of the state alone, as a penalty's, so that it cannot be given."""
+        nodes = self.loaded.skeleton.nodes
+        return any(i.kind == Kind.SLOT for k in self._needed([place], t) for i in nodes[k].inputs)
 
     def norm(self, t: int) -> torch.Tensor:
         """Return the common norm of all gradients."""

@@ -105,6 +105,23 @@ def test_updates_of_a_rule_that_nobody_knows_are_said_not_to_be_compared() -> No
     assert said(recipe(lambda _: Own())).endswith("; updates by Own were not compared")
 
 
+class Penalised(nn.Module):
+    """A classifier beside a penalty on a weight of its own, whose gradient nothing of the data changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.v = mlp(), nn.Parameter(torch.tensor([-1.0, 4.0]))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"loss": cross_entropy(self.inner(x), y) + (self.v**3).sum()}
+
+
+def test_a_parameter_whose_gradient_is_of_weights_alone_is_said_to_be_left_out() -> None:
+    given = Recipe("penalised", Penalised(), None, SGD(0.1), DATA, 5, 8, initial="module")
+    assert said(given).endswith(f"{SAME}torch.optim.SGD's, but for v")
+    assert said(replace(given, clip_norm=1.0)).endswith("; updates of weights were not compared")
+
+
 def test_of_a_large_parameter_some_rows_say_how_each_element_is_updated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
