@@ -97,7 +97,8 @@ def test_a_false_verdict_falls_and_its_signers_lose_their_bonds(
             assert "trainer 2" in told, "parties are called by their part in the job"
             assert not re.search(r"\bside [01]\b", told)
         names = {arena.address("trainer-1"): "liar", arena.address("verifier-0"): "first verifier"}
-        assert "trainer 2 (liar)" in re.sub(r"\[/?bold\]", "", narrator(arena, names))
+        told = re.sub(r"\[/?bold\]", "", narrator(arena, names))
+        assert re.search(r"trainer [12] \(liar\)", told), "they are numbered in the order in which they came"
 
 
 @pytest.mark.slow
