@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.nn import functional
@@ -29,60 +29,76 @@ _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 @dataclass(frozen=True)
 class FixedObjective(Objective):
-    """An objective of which every call draws the same numbers. `counts` has how many, for each call; `states` are those
-    of generators before each draw."""
+    """An objective of which every call draws the same numbers. `counts` has how many, for each call."""
 
     of_draws: Objective
     counts: list[int]
-    states: set[bytes]
+    generators: Generators
 
     @classmethod
     def around(cls, objective: Objective) -> FixedObjective:
-        return cls(objective.loss, objective.inputs, objective, [], set())
+        return cls(objective.loss, objective.inputs, objective, [], Generators())
 
     @property
     def beside(self) -> Any:
         return self.of_draws.beside
 
     def __call__(self, forward: Callable[..., Any], batch: Mapping[str, torch.Tensor]) -> Any:
-        with FixedDraws(self.states) as draws:
+        with FixedDraws(self.generators) as draws:
             result = self.of_draws(forward, batch)
         self.counts.append(draws.count)
         return result
 
 
-class FixedDraws(TorchDispatchMode):
-    """Replaces what PyTorch draws. `count` is the number of draws so far; ``states`` has where generators stood, and
-    grows. Raises Unsupported where one stands there again."""
+class Generators:
+    """States of PyTorch's generators at each draw of a step, whose fixed numbers move none. A context manager, after
+    which they are as they were."""
 
-    def __init__(self, states: set[bytes]) -> None:
+    def __init__(self) -> None:
+        self._seen = set[bytes]()
+        self._before: dict[int, tuple[torch.Generator, torch.Tensor]] = {}
+
+    def move(self, generator: torch.Generator) -> None:
+        """Move a generator on by a number. Raises Unsupported where it stands as at an earlier draw.
+
+        SAFETY: the fixed numbers would hide that a step sets a seed. Its numbers are the same in each step, or twice in
+        one, and a program draws new ones each time.
+        """
+        with _disable_current_modes():  # NOTE: a trace would take the state for a tensor of the step
+            now = generator.get_state()
+            self._before.setdefault(id(generator), (generator, now))
+            state = hashlib.sha256(now.numpy().tobytes()).digest()
+            torch.rand((), generator=generator)
+        if state in self._seen:
+            raise Unsupported(
+                "the step draws the same random numbers again: it sets a seed or makes a generator, and a program "
+                "draws new numbers each time",
+                "draw them once, into a buffer of the module, or set the seed before training",
+            )
+        self._seen.add(state)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for generator, state in self._before.values():
+            generator.set_state(state)
+
+
+class FixedDraws(TorchDispatchMode):
+    """Replaces what PyTorch draws. `count` is the number of draws so far."""
+
+    def __init__(self, generators: Generators) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count, self._states = 0, states
+        self.count, self._generators = 0, generators
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         rule = _DRAWS.get(str(func.overloadpacket))
         if rule is None:
             return func(*args, **kwargs)
-        self._pass(kwargs.get("generator") or torch.default_generator)
+        self._generators.move(kwargs.get("generator") or torch.default_generator)
         return rule(self, func, args, kwargs)
-
-    def _pass(self, generator: torch.Generator) -> None:
-        """Move a generator on by a number.
-
-        SAFETY: the fixed numbers would hide that a step sets a seed. Its numbers are the same in each step, or twice in
-        one, and a program draws new ones each time.
-        """
-        with _disable_current_modes():  # NOTE: a trace would take the state for a tensor of the step
-            state = hashlib.sha256(generator.get_state().numpy().tobytes()).digest()
-            torch.rand((), generator=generator)
-        if state in self._states:
-            raise Unsupported(
-                "the step draws the same random numbers again: it sets a seed or makes a generator, and a program "
-                "draws new numbers each time",
-                "draw them once, into a buffer of the module, or set the seed before training",
-            )
-        self._states.add(state)
 
     def uniform(self, shape: Any) -> torch.Tensor:
         """Return f32 in [0, 1), none of them 0."""

@@ -83,8 +83,9 @@ def _checked(step: StepDefinition, traced: Traced | None, tell: Tell) -> Compare
     tensors = [*step.module.parameters(), *step.module.buffers()]
     if any(tensor.is_meta or isinstance(tensor, FakeTensor) for tensor in tensors):
         return Compared("not compared with PyTorch: the module has no values")
+    fixed = FixedObjective.around(objective_of(step))
     first = StepDefinition(
-        *(step.module, FixedObjective.around(objective_of(step)), SGD(0.0), step.data),
+        *(step.module, fixed, SGD(0.0), step.data),
         step.order[:1, : step.order.shape[1] // step.parts],
         step.initial,
         tables={name: table[:1, :1] for name, table in (step.tables or {}).items()},
@@ -92,7 +93,7 @@ def _checked(step: StepDefinition, traced: Traced | None, tell: Tell) -> Compare
         autocast=step.autocast,
         gradients=True,
     )
-    with without_dropout():
+    with without_dropout(), fixed.generators:
         tell(EAGER)
         give_memory_back()
         wanted = eager(first)

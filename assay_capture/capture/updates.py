@@ -39,30 +39,12 @@ _DECADES = (1.0, 1e-2, 1e-4, 1e-6, 1e-8)
 """Sizes of the elements of a gradient, by turns: some are of the size of an optimizer's epsilon."""
 _LEVELS = (0.5, 3.0)
 """The norm of the gradients of each step, in units of what it is clipped to."""
-
-
 _ENOUGH = 1 << 16
 """Elements of a parameter that say how each of its elements is updated."""
-_ELEMENTWISE = frozenset(
-    (
-        *(
-            "add",
-            "sub",
-            "mul",
-            "div",
-            "neg",
-            "maximum",
-            "minimum",
-            "sqrt",
-            "rsqrt",
-            "exp",
-            "log",
-            "pow",
-            "tanh",
-        ),
-        *("eq", "ne", "lt", "le", "gt", "ge", "where", "logical_and", "logical_or", "logical_not", "cast"),
-    )
-)
+_ELEMENTWISE = {
+    *("add", "sub", "mul", "div", "neg", "maximum", "minimum", "sqrt", "rsqrt", "exp", "log", "pow", "tanh"),
+    *("eq", "ne", "lt", "le", "gt", "ge", "where", "logical_and", "logical_or", "logical_not", "cast"),
+}
 """Operators that give an element of each element of their operands, and nothing else."""
 
 

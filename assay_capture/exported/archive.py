@@ -81,6 +81,8 @@ def read(path: Path) -> Archive:
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise CaptureError(f"{path.name} is no program that torch.export.save wrote: {reason}") from error
     except (MemoryError, RuntimeError) as error:
+        if "encrypted" in str(error):
+            raise CaptureError(f"{path.name} is encrypted; decrypt it, or export the model again") from error
         raise CaptureError(
             f"{path.name} of {size} bytes does not fit into memory: {str(error)[:200]}; use a machine with more"
         ) from error

@@ -128,7 +128,7 @@ class RestingStates:
             return frozenset(self._wrong[Found.DIFFERS])
 
     def wrong(self) -> frozenset[int]:
-        """Return both."""
+        """Return the jobs in which something is wrong: an interval, or what differs from our run."""
         return self.lies() | self.differing()
 
     def may_ask(self, job: int) -> bool:

@@ -15,17 +15,16 @@ from ..errors import Unsupported
 from .registry import replaces
 
 aten = torch.ops.aten
-_PLAIN: dict[Any, Callable[..., Any]] = dict(decomposition_table)
 
 
 @replaces(aten.lstm.input)
 def lstm(x: torch.Tensor, states: Sequence[torch.Tensor], params: Sequence[torch.Tensor], *rest: Any) -> Any:
     """As `aten.lstm.input`: x [T, B, I], hidden and cell state [layers, B, H] -> y [T, B, H] and both states."""
-    return _layered(_PLAIN[aten.lstm.input], x, states, params, *rest)
+    return _layered(decomposition_table[aten.lstm.input], x, states, params, *rest)
 
 
 def _of_one_state(operator: Any) -> Callable[..., Any]:
-    plain = _PLAIN[operator]
+    plain = decomposition_table[operator]
 
     def one(x: torch.Tensor, states: Sequence[torch.Tensor], *rest: Any) -> Any:
         return plain(x, states[0], *rest)
@@ -66,7 +65,7 @@ def _layered(
 
 
 def _packed(operator: Any) -> Callable[..., Any]:
-    plain = _PLAIN[operator]
+    plain = decomposition_table[operator]
 
     def checked(*args: Any) -> Any:
         layers, dropout, train = args[5:8]

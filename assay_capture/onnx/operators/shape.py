@@ -147,9 +147,8 @@ def slice_(c: Call, x: Given, starts: Given, ends: Given, axes: Given = None, st
         if step < 0:
             value = torch.flip(value, (dim,))
             start, end = _flipped(start, size), _flipped(end, size)
-        stride = min(
-            abs(step), max(1, size)
-        )  # NOTE: a larger one takes the first element, too, and may have no bound
+        # NOTE: a larger step takes the first element, too, and may be of any size.
+        stride = min(abs(step), max(1, size))
         value = value[(slice(None),) * (dim % value.ndim) + (slice(start, end, stride),)]
     return value
 

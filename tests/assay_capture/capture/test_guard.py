@@ -135,7 +135,10 @@ def test_a_generator_that_goes_on_is_taken() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + torch.randn(x.shape, generator=self.source)
 
-    assert checked(recipe(Layer())).startswith("loss and gradients of the first step are those of PyTorch")
+    layer = Layer()
+    before = layer.source.get_state()
+    assert checked(recipe(layer)).startswith("loss and gradients of the first step are those of PyTorch")
+    assert torch.equal(layer.source.get_state(), before), "a build leaves it where it was"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import random
 import zipfile
@@ -285,3 +286,34 @@ def test_names_of_tensors_are_words(members: Members, tmp_path: Path) -> None:
     assert isinstance(found, nn.Module)
     assert "forward_.__class___" in {name for name, _ in found.named_parameters()}
     assert use(tmp_path / "m.pt2").shape == (4, 5)
+
+
+def _encrypted(data: bytearray) -> None:
+    """Say of each member that it is encrypted, before it and in the directory."""
+    for mark, place in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        at = data.find(mark)
+        while at >= 0:
+            data[at + place] |= 1
+            at = data.find(mark, at + 1)
+
+
+def _torn(data: bytearray) -> None:
+    """Damage the first bytes of each member."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for member in archive.infolist():
+            data[member.header_offset + 30 + len(member.filename) + len(member.extra)] ^= 255
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(_encrypted, "is encrypted; decrypt it"), (_torn, "is no program that torch.export.save wrote")],
+)
+def test_a_zip_file_that_cannot_be_read_is_no_question_of_memory(
+    members: Members, tmp_path: Path, change: Callable[[bytearray], None], message: str
+) -> None:
+    path = write(members, tmp_path / "m.pt2")
+    data = bytearray(path.read_bytes())
+    change(data)
+    path.write_bytes(data)
+    with pytest.raises(CaptureError, match=message):
+        load(path)

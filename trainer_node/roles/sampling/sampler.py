@@ -58,7 +58,7 @@ def open_samples(node: Daemon) -> Iterator[SampleRunner]:
 
 
 _WHOLE = "whole run of job {}"
-"""Name in the database: NOTE: it stays there when the job is over, as intervals that we have refuted do."""
+"""Name in the database. NOTE: it stays there when the job is over, as intervals that we have refuted do."""
 
 
 class Samples:
