@@ -110,7 +110,7 @@ OF_JOBS = (
         "`limits.memory_bytes` for what is measured, computed or kept of all jobs, each tensor once; others wait, or "
         "are left before a stake; what is not staked on gives way",
         "the gas of posting; for what is kept, a stake of ours and one of its author",
-        "N/run/test_tensors.py::test_jobs_that_were_measured_hold_no_memory",
+        "N/compute/test_memory_of_a_node.py::test_jobs_that_were_measured_hold_no_memory",
     ),
     Work(
         "fetching from a server that delivers nothing",

@@ -56,7 +56,7 @@ class Rights:
             second = self._again.result(hearing.id, partial(run.again, at.step, at.node), 0.0)
             if second is None:
                 # NOTE: where two executions of a device differ, a third may show that one of them was a glitch.
-                self._again.drop_done(hearing.id)
+                self._again.drop_empty(hearing.id)
         try:
             right = self._right.result(hearing.id, partial(run.right, at.step, at.node), patience_s)
         except Exception:
@@ -97,9 +97,13 @@ class _Lanes(Generic[T]):
         with self._first():
             return execute()
 
-    def drop_done(self, hearing: int) -> None:
-        """Forget what an execution has given, so that the next look executes again."""
-        if hearing in self._futures and self._futures[hearing].done():
+    def drop_empty(self, hearing: int) -> None:
+        """Forget an execution that has given nothing, so that the next look executes again.
+
+        NOTE: one that has ended with a record since it was looked at is kept: the next look takes it.
+        """
+        future = self._futures.get(hearing)
+        if future is not None and future.done() and future.exception() is None and future.result() is None:
             del self._futures[hearing]
 
     def forget(self, hearing: int) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from threading import Event
+from typing import Any, cast
+
+import pytest
 
 from referee_py.commit import Record
 from referee_py.panel.state import HearingPhase
@@ -72,3 +76,35 @@ def test_two_executions_that_differ_are_followed_by_a_third(tmp_path: Path) -> N
 
     assert until(looked) == right
     assert not found
+
+
+def test_a_record_that_is_there_just_after_a_look_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, rights, may = Room(tmp_path), Rights(), Event()
+    right, asked = room.dispute.records[0], list[int]()
+    look = rights._again.result
+
+    class Run:
+        def right(self, *_: int) -> Record:
+            raise MemoryError("no room")
+
+        def again(self, step: int, *_: int) -> Record:
+            may.wait()
+            asked.append(step)
+            return right
+
+    def looked_and_then_done(*arguments: Any) -> Record | None:
+        found = look(*arguments)
+        may.set()
+        wait(rights._again._futures.values())
+        return found
+
+    def looked() -> Record | None:
+        return rights.of(room.hearing, Run(), PATIENT_S, hurry=True)
+
+    monkeypatch.setattr(rights._again, "result", looked_and_then_done)
+    with pytest.raises(MemoryError):
+        looked()
+    assert looked() == right
+    assert len(asked) == 1
