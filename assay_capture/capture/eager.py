@@ -41,7 +41,7 @@ def eager_called(first: StepDefinition, wide: bool = True, only: Collection[str]
         held = copied(held.to(tensor.dtype) if held.is_floating_point() else held)
         kept = name in trained and (only is None or f"{GRADIENT}{name}" in only)
         tensors[name] = held.requires_grad_() if kept else held
-    with _put_back(module):
+    with _put_back(first):
         with torch.autocast("cpu", autocast, enabled=autocast is not None):
             result = objective_of(first)(
                 lambda *args, **kw: functional_call(module, tensors, args, kw), given
@@ -77,11 +77,11 @@ def batch_of(first: StepDefinition) -> dict[str, torch.Tensor]:
     return batch | {name: torch.tensor(table[0, 0]) for name, table in (first.tables or {}).items()}
 
 
-def eager(first: StepDefinition) -> dict[str, Array]:
+def eager(first: StepDefinition, scale: float = 1.0) -> dict[str, Array]:
     """Return loss, gradients and module outputs of eager PyTorch, by the names of the metrics; and the module's tensors
-    that have another value after the forward pass."""
+    that have another value after the forward pass. Gradients are those of `scale` times the loss."""
     module, objective, batch = first.module, objective_of(first), batch_of(first)
-    with _put_back(module), module_outputs(module if first.outputs else None) as found:
+    with _put_back(first), module_outputs(module if first.outputs else None) as found:
         with torch.no_grad():
             for name, tensor in (*module.named_parameters(), *module.named_buffers()):
                 if (value := given_value(first, name)) is not None:
@@ -90,7 +90,7 @@ def eager(first: StepDefinition) -> dict[str, Array]:
         with torch.autocast("cpu", first.autocast, enabled=first.autocast is not None):
             result = objective(module, batch)
         loss = result[0] if isinstance(result, tuple) else result
-        loss.backward()
+        loss.backward(torch.full_like(loss, scale))
         written = before.written()
         values = {name: tensor.clone() for name, tensor in {"loss": loss, **found, **written}.items()}
         # NOTE: gradients are handed over, not copied: they are as large as the module.
@@ -149,14 +149,15 @@ def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 @contextlib.contextmanager
-def _put_back(module: torch.nn.Module) -> Iterator[None]:
+def _put_back(first: StepDefinition) -> Iterator[None]:
     """Take the gradients away, and put values, gradients and attributes back at the end.
 
     NOTE: the module itself is run, not a copy: a copy has no hooks of its parameters, and some modules have none.
     """
+    module = first.module
     tensors = [*module.parameters(), *module.buffers()]
     values, gradients = [tensor.detach().clone() for tensor in tensors], [tensor.grad for tensor in tensors]
-    before = PythonState(module)
+    before = PythonState(module, objective_of(first).beside)
     for tensor in tensors:
         tensor.grad = None
     try:

@@ -31,6 +31,7 @@ from .draws import FixedObjective, without_dropout
 from .eager import eager, eager_called, objective_of
 from .errors import CaptureError
 from .evaluate import narrow_outputs
+from .given_data import compare_scales, compare_types
 from .optimizers import SGD
 from .point import EDGES, LATER, START, WRITTEN, Point, at_edge, moved_from
 from .process import give_memory_back, process_kept
@@ -57,18 +58,24 @@ class Compared:
         return not self.words.startswith("not compared")
 
 
-def check_first_step(step: StepDefinition, traced: Traced, built: Built, tell: Tell = silent) -> Compared:
+def check_first_step(
+    step: StepDefinition,
+    traced: Traced,
+    built: Built,
+    tell: Tell = silent,
+    given: Mapping[str, Array] | None = None,
+) -> Compared:
     """Compare steps of the first part of a batch. Return what was compared.
 
-    `traced` and `built` are the step's graph and its program, so that neither is made again. Raises CaptureError if the
-    two differ.
+    `traced` and `built` are the step's graph and its program, so that neither is made again; `given` is the data in the
+    types in which it was given. Raises CaptureError if the two differ.
     """
     arrays = dict(zip(built.labels.slots, built.initial, strict=True))
     arrays |= dict(zip(built.labels.constants, built.constants, strict=True))
     of_module = {label.partition(".")[2]: a for label, a in arrays.items() if label.startswith(_OF_MODULE)}
     known: Initial = {name: partial(_same, array) for name, array in of_module.items()}
     with process_kept():
-        found = _checked(replace(step, initial={**(step.initial or {}), **known}), traced, tell)
+        found = _checked(replace(step, initial={**(step.initial or {}), **known}), traced, tell, given)
         if not found.is_made:
             return found
         return replace(found, words=f"{found.words}; {compare_updates(step, built)}")
@@ -79,7 +86,9 @@ def _same(array: Array) -> Array:
     return array
 
 
-def _checked(step: StepDefinition, traced: Traced | None, tell: Tell) -> Compared:
+def _checked(
+    step: StepDefinition, traced: Traced | None, tell: Tell, given: Mapping[str, Array] | None = None
+) -> Compared:
     tensors = [*step.module.parameters(), *step.module.buffers()]
     if any(tensor.is_meta or isinstance(tensor, FakeTensor) for tensor in tensors):
         return Compared("not compared with PyTorch: the module has no values")
@@ -111,6 +120,8 @@ def _checked(step: StepDefinition, traced: Traced | None, tell: Tell) -> Compare
             raise CaptureError(_where(start, apart, "first step"))
         if lost := start.faint(wanted, faint):
             raise CaptureError(_where(start, lost, "first step"))
+        compare_types(first, wanted, given or {})
+        compare_scales(first, wanted, step.parts)
         said, left_out = [_said(start, apart)], uncompared(wanted)
         if not (apart and step.autocast is not None):
             tell(ELSEWHERE)

@@ -1,4 +1,4 @@
-"""State of a module in Python: numbers, words, tensors and containers of its attributes, and Python's random numbers.
+"""State in Python that a step can reach, of its module, its loss and their functions, and Python's random numbers.
 
 A program is one graph for all steps, so a step must not depend on any of it if a step changes it. `check` traces again
 as long as something changes:
@@ -10,98 +10,50 @@ as long as something changes:
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import random
 import types
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
 from .errors import CaptureError, LeftOver, Unsupported
-
-_DEPTH = 3
-"""Depth to which objects and containers inside attributes are searched."""
-_MAX_ITEMS = 4096
-"""Largest container that is searched; larger ones are data."""
-_OF_TORCH = frozenset(vars(torch.nn.Module())) | {"training"}
-_CONTAINERS = (list, dict, set, collections.deque)
-_REMEDY = (
-    "a program is the same in every step: keep what changes in a buffer, and call the module once before the capture "
-    "if it fills a cache"
-)
-Owner = MutableMapping[str, Any]
-Place = tuple[Any, Any]
-"""A mapping or list, and the name or index in it."""
+from .python_values import ATOMS, MISSING, OF_TORCH, Content, Element, PythonValues
+from .watched import depends, watched
 
 
 class PythonState:
-    """The attributes of all modules at one moment, and those of `beside`: to be compared, and to be put back.
+    """What a module and its loss keep in Python at one moment (`PythonValues`): to be compared, and to be put back.
 
-    `beside` is an object that takes part in the loss, such as a trainer; only its own attributes count.
+    `beside` takes part in the loss: a function, a module, or an object such as a trainer.
     """
 
     def __init__(self, module: torch.nn.Module, beside: Any = None) -> None:
         self._module, self._beside = module, beside
-        self.values: dict[str, Any] = {}
-        self._owners: dict[str, Place] = {}
-        self._names: list[tuple[Owner, frozenset[str]]] = []
-        self._contents: list[tuple[Any, Any]] = []
-        self._seen: set[int] = set()
-        for path, child in module.named_modules():
-            self._attributes(f"{path}." if path else "", vars(child), 0)
-        if hasattr(beside, "__dict__") and not isinstance(beside, types.FunctionType):
-            self._attributes(f"{type(beside).__name__}.", vars(beside), _DEPTH - 1)
-
-    def _attributes(self, prefix: str, owner: Owner, depth: int) -> None:
-        own = [name for name in owner if name not in _OF_TORCH]
-        self._names.append((owner, frozenset(own)))
-        for name in own:
-            value, path = owner[name], f"{prefix}{name}"
-            if isinstance(value, torch.nn.Module):
-                continue
-            self.values[path] = value
-            self._owners[path] = owner, name
-            self._inside(path, value, depth)
-
-    def _inside(self, path: str, value: Any, depth: int) -> None:
-        if depth == _DEPTH or id(value) in self._seen:
-            return
-        if isinstance(value, _CONTAINERS):
-            if len(value) > _MAX_ITEMS:
-                return
-            self._seen.add(id(value))
-            self._contents.append((value, value.copy()))
-            self.values[f"{path}.length"] = len(value)
-            if isinstance(value, dict) and all(isinstance(name, str) for name in value):
-                self._attributes(f"{path}.", value, depth + 1)
-                return
-            items = value.values() if isinstance(value, dict) else value
-            for place, item in enumerate(items):
-                self.values[f"{path}[{place}]"] = item
-                if isinstance(value, list):
-                    self._owners[f"{path}[{place}]"] = value, place
-                self._inside(f"{path}[{place}]", item, depth + 1)
-        elif _is_plain(value):
-            self._seen.add(id(value))
-            self._attributes(f"{path}.", vars(value), depth + 1)
+        self._found = PythonValues()
+        self._found.of_module(module)
+        self._found.of_beside(beside)
 
     def now(self) -> PythonState:
         """Return the present state of the same objects."""
         return PythonState(self._module, self._beside)
 
     def restore(self) -> None:
-        """Put every attribute back that is another one now, and take away what is new."""
-        for owner, names in self._names:
-            for name in set(owner) - names - _OF_TORCH:
+        """Put every value back that is another one now, and take away what is new."""
+        found = self._found
+        for owner, names in found.names:
+            for name in set(owner) - names - OF_TORCH:
                 if not isinstance(owner[name], torch.nn.Module):
                     del owner[name]
-        for path, (owner, name) in self._owners.items():
-            if not isinstance(owner, list) and owner.get(name) is not self.values[path]:
-                owner[name] = self.values[path]
-        for container, content in self._contents:
+        for path, place in found.places.items():
+            if not isinstance(place, Element) and place.get() is not found.objects[path]:
+                place.put(found.objects[path])
+            content = found.values[path]
+            if isinstance(content, Content) and content.back is not None:
+                content.back()
+        for container, content in found.contents:
             if isinstance(container, dict):
                 container.clear()
                 container.update(content)
@@ -113,62 +65,49 @@ class PythonState:
                 container.extend(content)
 
     def changed_in(self, later: PythonState) -> list[str]:
-        """Return the names of numbers, words and tensors that are other ones later."""
-        pairs = ((path, value, later.values.get(path)) for path, value in self.values.items())
-        return [path for path, first, second in pairs if _differ(first, second)]
+        """Return the names of values that are other ones later, or that are there at one of the moments alone."""
+        ours, theirs = self._found.values, later._found.values
+        return [
+            path
+            for path in dict.fromkeys((*ours, *theirs))
+            if _differ(ours.get(path, MISSING), theirs.get(path, MISSING))
+        ]
 
     def watch(self, paths: list[str]) -> None:
-        """Replace numbers by ones that raise if a program would depend on them."""
+        """Replace what changes by values that raise if a program would depend on them.
+
+        Raises Unsupported for one that nothing can take the place of. NOTE: what is in a container that changes its
+        length, is not read without it; and a tensor that an earlier trace has left fails in the next.
+        """
+        around = tuple(
+            f"{path.removesuffix('.length')}{mark}"
+            for path in paths
+            if path.endswith(".length")
+            for mark in "[."
+        )
         for path in paths:
-            if path not in self._owners:
+            if path.startswith(around) and not path.endswith(".length"):
                 continue
-            owner, name = self._owners[path]
-            number = owner[name]
-            if type(number) in (int, float):
-                owner[name] = _watched(type(number), path, number)
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is of a user's own class, so that its attributes may be state."""
-    kind = type(value)
-    return (
-        hasattr(value, "__dict__")
-        and not isinstance(value, type | torch.Tensor | torch.dtype)
-        and not callable(value)
-        and not kind.__module__.startswith(("torch.", "builtins", "numpy"))
-    )
+            whole = path.removesuffix(".length")
+            value = self._found.objects.get(whole, MISSING)
+            if isinstance(value, torch.Tensor):
+                continue
+            place, other = self._found.places.get(whole), watched(whole, value)
+            if place is None or other is None:
+                raise depends(whole)
+            place.put(other)
 
 
 def _differ(first: Any, second: Any) -> bool:
     if isinstance(first, torch.Tensor) or isinstance(second, torch.Tensor):
         return first is not second
-    if isinstance(first, bool | int | float | str):
-        return type(first) is not type(second) or (first != second and first == first)
-    return first is None and isinstance(second, bool | int | float | str)
-
-
-def _depends(path: str) -> Unsupported:
-    return Unsupported(f"the step depends on {path}, which it changes itself", _REMEDY, "module")
-
-
-def _watched(kind: type, path: str, number: Any) -> Any:
-    """Return a number of this kind that can be counted and printed, and that nothing may be decided by."""
-
-    def refuse(*_: Any) -> Any:
-        raise _depends(path)
-
-    def counted(name: str) -> Callable[..., Any]:
-        def method(self: Any, *others: Any) -> Any:
-            result = getattr(kind, name)(self, *others)
-            return result if result is NotImplemented else _watched(type(result), path, result)
-
-        return method
-
-    counting = ("add", "radd", "sub", "rsub", "mul", "rmul", "mod", "floordiv", "truediv", "pow", "neg")
-    deciding = ("lt", "le", "gt", "ge", "eq", "ne", "bool")
-    methods: dict[str, Any] = {f"__{name}__": counted(f"__{name}__") for name in counting}
-    methods |= {f"__{name}__": refuse for name in deciding} | {"__hash__": kind.__hash__}
-    return type(kind.__name__, (kind,), methods)(number)
+    if isinstance(first, Content) and isinstance(second, Content):
+        return bool(first.known != second.known)
+    if isinstance(first, types.FunctionType) and isinstance(second, types.FunctionType):
+        return first.__code__ is not second.__code__
+    if isinstance(first, (*ATOMS, type(None))) or isinstance(second, ATOMS):
+        return type(first) is not type(second) or bool(first != second and first == first)
+    return (first is MISSING) != (second is MISSING)
 
 
 @contextlib.contextmanager
@@ -207,14 +146,19 @@ def check(before: PythonState, code: str, again: Callable[[], str]) -> None:
         return
     try:
         if _traced(again, changed) != code:
-            raise _depends(", ".join(sorted(changed)[:3]))
-        counting = after.changed_in(after.now())
+            raise depends(_named(changed))
+        now = after.now()
+        counting = after.changed_in(now)
         if counting:
-            after.watch(counting)
+            now.watch(counting)
             if _traced(again, counting) != code:
-                raise _depends(", ".join(sorted(counting)[:3]))
+                raise depends(_named(counting))
     finally:
         before.restore()
+
+
+def _named(paths: list[str]) -> str:
+    return ", ".join(sorted(paths)[:3])
 
 
 def _traced(again: Callable[[], str], changed: list[str]) -> str:
@@ -222,8 +166,8 @@ def _traced(again: Callable[[], str], changed: list[str]) -> str:
     try:
         return again()
     except LeftOver as error:
-        raise _depends(", ".join(sorted(changed)[:3])) from error
+        raise depends(_named(changed)) from error
     except Unsupported:
         raise
     except (CaptureError, RuntimeError, AssertionError) as error:
-        raise _depends(", ".join(sorted(changed)[:3])) from error
+        raise depends(_named(changed)) from error

@@ -32,7 +32,7 @@ from .optimizers import Optimizer
 from .process import give_memory_back, process_kept
 from .seeded import data_order, uniform
 from .stages import LOWER, TENSORS, TRACE, Tell, silent
-from .step import exactly, lowered, traced_of
+from .step import arrays_of, exactly, lowered, traced_of
 from .trace import Loss
 
 SHARE = 0.05
@@ -114,7 +114,8 @@ def build(recipe: Recipe | RecipeJob, check: bool = True, tell: Tell = silent) -
     if not isinstance(recipe, Recipe):
         return recipe.build()
     _check_fields(recipe)
-    recipe = replace(recipe, data=exactly(recipe.data))
+    given = arrays_of(recipe.data)
+    recipe = replace(recipe, data=exactly(given))
     sizes = [len(array) for array in recipe.data.values() if array.ndim]
     if not sizes or not sizes[0]:
         raise CaptureError("the data set is empty")
@@ -129,7 +130,7 @@ def build(recipe: Recipe | RecipeJob, check: bool = True, tell: Tell = silent) -
         validate(draft.skeleton)
         tell(TENSORS)
         built = draft.build()
-        checked = check_first_step(step, traced, built, tell) if check else Compared(NOT_COMPARED)
+        checked = check_first_step(step, traced, built, tell, given) if check else Compared(NOT_COMPARED)
     from ..huggingface.describe import describe
 
     extras = describe(recipe.module, recipe.processor, built, initial)

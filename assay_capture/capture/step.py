@@ -128,7 +128,7 @@ class _Parts:
     def __init__(self, b: Builder, traced: Traced, initial: _Initial, noise: Noise, balanced: bool) -> None:
         self._b, self._traced, self._noise, self._balanced = b, traced, noise, balanced
         self.slots = {n: b.slot(f"param.{n}", initial.master(n, t)) for n, t in traced.parameters.items()}
-        changed = _written(traced)
+        changed = traced.written
         rest = [("frozen", n, t) for n, t in traced.frozen.items()]
         rest += [("buffer", n, t) for n, t in traced.buffers.items()]
         self._rest = {
@@ -191,24 +191,6 @@ class _Parts:
         return {name: self._b.op("mul", value, share) for name, value in totals.items()}
 
 
-def _written(traced: Traced) -> set[str]:
-    """Return the parameters and buffers that the forward pass writes to: the latter are part of the state."""
-    nodes = list(traced.graph.graph.nodes)
-    inputs = [node for node in nodes if node.op == "placeholder"]
-    names = [*traced.parameters, *traced.frozen, *traced.buffers]
-    after = nodes[-1].args[0][1 + len(traced.parameters) :]
-    return {
-        name for name, node, given in zip(names, after, inputs, strict=False) if _origin(node) is not given
-    }
-
-
-def _origin(node: torch.fx.Node) -> torch.fx.Node:
-    """Return the node that made the value, looking through copies."""
-    while str(node.target) in ("aten.clone.default", "aten.detach.default", "aten.alias.default"):
-        node = node.args[0]  # type: ignore[assignment]
-    return node
-
-
 # -------------------------------------------------------------------------------------------------------- tensors
 
 
@@ -245,14 +227,22 @@ _EXACT = {
 """By the characters of numpy's types: smaller ones, each value of which is one of the larger."""
 
 
-def exactly(data: Mapping[str, Array]) -> dict[str, Array]:
-    """Return tensors and lists as arrays, smaller integers as i64 and float16 as f32, which changes no value.
+def arrays_of(data: Mapping[str, Any]) -> dict[str, Array]:
+    """Return tensors and lists as arrays. Numbers in lists are f32, as torch.tensor takes them.
 
-    Numbers in lists are f32, as torch.tensor takes them. Raises CaptureError for what is not an array.
+    Raises CaptureError for what is not an array.
     """
     if not isinstance(data, Mapping):
         raise CaptureError(f"data is {type(data).__name__}; it must be a mapping of names to arrays")
     return {name: _array(name, value) for name, value in data.items()}
+
+
+def exactly(data: Mapping[str, Any]) -> dict[str, Array]:
+    """Return arrays (`arrays_of`), smaller integers as i64 and float16 as f32, which changes no value."""
+    return {
+        name: array.astype(_EXACT[array.dtype.char]) if array.dtype.char in _EXACT else array
+        for name, array in arrays_of(data).items()
+    }
 
 
 def _array(name: str, value: Any) -> Array:
@@ -269,8 +259,7 @@ def _array(name: str, value: Any) -> Array:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufV":
         kind = getattr(array, "dtype", type(array).__name__)
         raise CaptureError(f"data {name} is {kind}; it must be an array of numbers, or a tensor")
-    array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False)).reshape(array.shape)
-    return array.astype(_EXACT[array.dtype.char]) if array.dtype.char in _EXACT else array
+    return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False)).reshape(array.shape)
 
 
 def _check_tables(

@@ -22,19 +22,19 @@ from torch._decomp import decomposition_table
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
-    FakeTensor,
     FakeTensorMode,
 )
 from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from . import remedies
-from .errors import CaptureError, LeftOver, Unexpected, Unsupported
+from .errors import CaptureError, Unexpected, Unsupported
 from .modules import check_memory, hooked, module_outputs, tensors_kept
 from .phases import Phases
 from .process import empty_caches
 from .python_state import PythonState, check, no_draws
 from .replacements import DECOMPOSED, REPLACED, in_place
+from .tensors_outside import NoWrites, check_constants, check_reads, check_writes
 
 Loss = Callable[..., Any]
 """`loss(output, *targets)` gives a scalar tensor, or (scalar tensor, {name: metric tensor})."""
@@ -106,6 +106,23 @@ class Traced:
     metric_names: list[str] = field(default_factory=list)
     graph: torch.fx.GraphModule = field(init=False)
 
+    @property
+    def rest(self) -> dict[str, torch.Tensor]:
+        """The tensors that are not trained."""
+        return {**self.frozen, **self.buffers}
+
+    @property
+    def written(self) -> set[str]:
+        """The names of the tensors that the forward pass writes to: those not trained are part of the state, too."""
+        inputs = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
+        names = [*self.parameters, *self.rest]
+        after = _outputs(self.graph)[1 + len(self.parameters) :]
+        return {
+            name
+            for name, node, given in zip(names, after, inputs, strict=False)
+            if _origin(node) is not given
+        }
+
 
 def trace(
     module: torch.nn.Module,
@@ -145,6 +162,7 @@ def trace(
         # NOTE: without the cache each use of a weight is cast; equal nodes are merged anyway.
         with (
             no_draws(),
+            NoWrites(),
             module_outputs(module if outputs else None) as found,
             torch.autocast("cpu", autocast, enabled=autocast is not None, cache_enabled=False),
         ):
@@ -153,7 +171,7 @@ def trace(
         traced.metric_names[:] = list(metrics)
         for name in names:
             _check_written(name, state[name], *memory[name])
-        with phases.gradient():
+        with NoWrites(), phases.gradient():
             gradients = torch.autograd.grad(value, trained, allow_unused=True)
             found_gradients = [
                 hooked(name, parameter, gradient)
@@ -175,7 +193,10 @@ def trace(
         traced.graph.code,
         lambda: functional_graph(step, shapes, module, lowered, phases).code,
     )
-    _check_reads(traced)
+    check_reads(
+        traced.graph,
+        {**traced.parameters, **{name: traced.rest[name] for name in traced.written & set(traced.rest)}},
+    )
     gradients = _outputs(traced.graph)[1 : 1 + len(traced.parameters)]
     if not any(gradients):
         raise CaptureError(
@@ -210,21 +231,11 @@ def _check_written(name: str, after: torch.Tensor, before: torch.Tensor, memory:
         )
 
 
-def _check_reads(traced: Traced) -> None:
-    """Raise Unsupported if the step reads a parameter past the module's call: it would keep its first value for ever,
-    and have no gradient from there, which is too small for the guard to see in a penalty on weights."""
-    places = {tensor.untyped_storage()._cdata: name for name, tensor in traced.parameters.items()}
-    for node in traced.graph.graph.nodes:
-        value = (
-            getattr(traced.graph, str(node.target), None) if node.op == "get_attr" and node.users else None
-        )
-        if isinstance(value, torch.Tensor) and (name := places.get(value.untyped_storage()._cdata)):
-            raise Unsupported(
-                f"it reads {name} of the module from outside forward(), where a program has another value in each step",
-                "compute what depends on weights in the module's forward(), and give it to the loss; for a penalty on "
-                "their squares, use the optimizer's weight_decay",
-                "loss",
-            )
+def _origin(node: torch.fx.Node) -> torch.fx.Node:
+    """Return the node that made the value, looking through copies."""
+    while str(node.target) in ("aten.clone.default", "aten.detach.default", "aten.alias.default"):
+        node = node.args[0]  # type: ignore[assignment]
+    return node
 
 
 def _outputs(graph: torch.fx.GraphModule) -> Sequence[Any]:
@@ -253,56 +264,23 @@ def functional_graph(
             first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True, record_stack_traces=True)(
                 tensors
             )
-        _check_writes(first)
+        check_writes(first)
         _without_generators(first)
         constants = (node.target for node in first.graph.nodes if node.op == "get_attr" and node.users)
         lifted = {name: getattr(first, name) for name in constants}
-        _check_constants(lifted, tensors)
+        check_constants(lifted, tensors)
 
         def again(given: list[torch.Tensor], constants: list[torch.Tensor]) -> Any:
             return _Given(first, dict(zip(lifted, constants, strict=True))).run(given)
 
         plain = functionalize(again, remove="mutations")
         empty_caches()
-        graph: torch.fx.GraphModule = make_fx(
-            plain, tracing_mode="fake", decomposition_table=decompositions, _allow_non_fake_inputs=True
-        )(tensors, list(lifted.values()))
+        with phases.explained():
+            graph: torch.fx.GraphModule = make_fx(
+                plain, tracing_mode="fake", decomposition_table=decompositions, _allow_non_fake_inputs=True
+            )(tensors, list(lifted.values()))
         _put_back(graph, lifted)
         return graph
-
-
-def _check_constants(constants: Mapping[Any, Any], tensors: Sequence[torch.Tensor]) -> None:
-    """Raise LeftOver for a tensor without data that another trace has left somewhere."""
-    ours = cast("FakeTensor", tensors[0]).fake_mode
-    for name, value in constants.items():
-        if isinstance(value, FakeTensor) and value.fake_mode is not ours:
-            raise LeftOver(
-                f"{name} is a tensor that an earlier trace has left in Python, {value.dtype} {list(value.shape)}",
-                "keep what is computed once in a buffer, or empty the cache that holds it",
-                "module or loss",
-            )
-
-
-def _check_writes(graph: torch.fx.GraphModule) -> None:
-    """Raise Unsupported for a write to a tensor that is not a buffer: the next step would not see it."""
-    for node in graph.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        if schema is None or not schema.is_mutable or not node.args:
-            continue
-        written = node.args[0]
-        while isinstance(written, torch.fx.Node) and written.op == "call_function" and _is_view(written):
-            written = written.args[0]
-        if isinstance(written, torch.fx.Node) and written.op == "get_attr":
-            raise Unsupported(
-                "it writes to a tensor that is not a parameter or buffer, and the next step would not see it",
-                "register it as a buffer of its module",
-                f"module {node.meta.get('custom', {}).get('module', 'or loss')}, {node.target}",
-            )
-
-
-def _is_view(node: torch.fx.Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and any(value.alias_info for value in schema.returns)
 
 
 def _without_generators(graph: torch.fx.GraphModule) -> None:

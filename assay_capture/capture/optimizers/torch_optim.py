@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from repops.torch_arrays import to_numpy
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from referee_py.commit.tensor import Array
 
@@ -137,10 +138,12 @@ def schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> li
     # NOTE: a rate that is a tensor is written in place.
     written = [(v, v.clone()) for group in before for v in group.values() if isinstance(v, torch.Tensor)]
     tables: list[list[float]] = [[] for _ in optimizer.param_groups]
+    weights = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     try:
         for step in range(steps):
             if step:
-                _advance(scheduler)
+                with _Unread(type(scheduler).__name__, weights):
+                    _advance(scheduler)
             for table, group, own in zip(tables, optimizer.param_groups, before, strict=True):
                 table.append(float(group["lr"]))
                 if changed := [k for k, v in group.items() if k not in _SCHEDULE | _SPEED and v != own[k]]:
@@ -155,6 +158,24 @@ def schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> li
         for tensor, value in written:
             tensor.copy_(value)
     return tables
+
+
+class _Unread(TorchDispatchMode):
+    """Raises CaptureError where a schedule reads a weight: a program would have the rates of the first weights."""
+
+    def __init__(self, scheduler: str, weights: Sequence[torch.Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._scheduler = scheduler
+        self._memory = {weight.untyped_storage()._cdata for weight in weights}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = [value for value in (*args, *(kwargs or {}).values()) if isinstance(value, torch.Tensor)]
+        if any(tensor.untyped_storage()._cdata in self._memory for tensor in given):
+            raise CaptureError(
+                f"{self._scheduler} computes a rate from weights, and a schedule is a table that depends on the step "
+                "number alone; write the update with it as an UpdateRule"
+            )
+        return func(*args, **(kwargs or {}))
 
 
 def _advance(scheduler: Any) -> None:

@@ -5,11 +5,18 @@ In a program nothing is overwritten: whoever has the tensor, or another view of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from assay_capture.capture import CaptureError
+from assay_capture.capture import SGD, CaptureError, capture
+from assay_capture.capture.seeded import data_order
 
+from . import eager
 from .refused import Function
 from .test_breadth import captured, expect_the_same
 
@@ -93,3 +100,56 @@ def test_a_write_is_seen_as_in_pytorch(name: str) -> None:
 def test_a_write_that_pytorch_refuses_is_refused_in_its_words(name: str) -> None:
     with pytest.raises(CaptureError, match=r"module Tried.*multiple views"):
         captured(MANY[name])
+
+
+class Kept(nn.Module):
+    """A layer whose tensors a function writes to, in amounts that one step does not show."""
+
+    scale: torch.Tensor
+
+    def __init__(self, write: Callable[[Any], Any]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.write = nn.Linear(6, 3), write
+        self.frozen = nn.Parameter(torch.ones(6), requires_grad=False)
+        self.register_buffer("scale", torch.ones(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layer(x * self.scale * self.frozen)
+        with torch.no_grad():
+            self.write(self)
+        return y
+
+
+def _rebind(module: Any) -> None:
+    module.scale = module.scale * (1 + 1e-3)
+
+
+def _rebind_past_the_module(module: Any) -> None:
+    module._buffers["scale"] = module.scale * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda m: torch.mul(m.scale, 1 + 1e-3, out=m.scale),
+        lambda m: m.scale.view(2, 3)[0].mul_(1 + 1e-3),
+        lambda m: m.scale.data.mul_(1 + 1e-3),
+        _rebind,
+        _rebind_past_the_module,
+        lambda m: torch.add(m.frozen, 1e-3, out=m.frozen),
+        lambda m: torch.mul(m.layer.weight, 1 - 1e-3, out=m.layer.weight),
+        lambda m: m.layer.weight[1].mul_(1 - 1e-3),
+    ],
+)
+def test_what_a_step_writes_slowly_is_there_after_many(write: Callable[[Any], Any]) -> None:
+    rng, steps = np.random.default_rng(1), 40
+    data = {"x": rng.standard_normal((16, 6)).astype(np.float32), "y": np.arange(16) % 3}
+    order, module = data_order(0, 16, 4, steps), Kept(write)
+    loss = nn.functional.cross_entropy
+    ours, slots = eager.run_program(capture(module, loss, SGD(0.1), data, order), steps)
+    theirs = eager.run_eager(module, eager.of(loss), torch.optim.SGD(module.parameters(), 0.1), data, order)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    kept = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    for label, slot in slots.items():
+        np.testing.assert_allclose(slot, kept[label.partition(".")[2]].detach().numpy(), rtol=1e-4, atol=1e-5)

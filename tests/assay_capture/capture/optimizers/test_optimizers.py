@@ -301,6 +301,13 @@ def cycled(p: Parameters) -> Optimizer:
     return from_torch(optimizer, lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=STEPS), STEPS)
 
 
+def of_weights(p: Parameters, read: Callable[[torch.Tensor], Any]) -> Optimizer:
+    weights = list(p)
+    optimizer = torch.optim.SGD(weights, 0.1)
+    schedule = lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + abs(step * float(read(weights[0])))))
+    return from_torch(optimizer, schedule, STEPS)
+
+
 def scheduled(p: Parameters, steps: int | None, own: bool = True) -> Optimizer:
     parameters = list(p)
     optimizer, other = (torch.optim.SGD(parameters, 0.1) for _ in range(2))
@@ -322,6 +329,11 @@ REFUSED: dict[str, tuple[Callable[[Parameters], Optimizer], str]] = {
     ),
     "plateau": (plateau, "ReduceLROnPlateau cannot be run by itself"),
     "a cycle of momentum": (cycled, "OneCycleLR changes momentum, not only the rate"),
+    "rates from a norm": (lambda p: of_weights(p, torch.norm), "LambdaLR computes a rate from weights"),
+    "rates from a copy": (
+        lambda p: of_weights(p, lambda weight: weight.detach().numpy().sum()),
+        "LambdaLR computes a rate from weights",
+    ),
     "a scheduler without steps": (lambda p: scheduled(p, None), "needs the number of steps"),
     "a scheduler of another optimizer": (
         lambda p: scheduled(p, 9, own=False),
