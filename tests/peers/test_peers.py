@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .judge import RIGHT, Outcome, _apart, judge
+from .judge import RIGHT, Outcome, _apart, _captured, _eager, _is_rounding, _run, judge
 from .ledger import LETTERS, failed, lost, read_table
 from .run import PARTS, results_folder, run_part
 from .samples import cases, functions
@@ -44,6 +44,17 @@ def test_one_wrong_element_is_found(other: float) -> None:
     assert _apart(wrong, right, right, 2.0**-23) is not None
     assert _apart(right, wrong, wrong, 2.0**-23) is not None
     assert (_apart(right, wrong, right, 2.0**-23) is None) == np.isfinite(other), "FP64 excuses no NaN"
+
+
+def test_rounding_excuses_only_what_is_the_same_function_in_fp64() -> None:
+    case, other = (next(cases(name, "float32")) for name in ("op/tanh", "op/sin"))
+    built, wrong = _captured(case.module), _captured(other.module)
+    found, want, exact = _run(built), _eager(case.module, 1), _eager(case.module, 1, double=True)
+    assert _is_rounding(built, found, want, exact)
+    assert not _is_rounding(wrong, found, want, exact)
+    name = next(name for name in found if name.startswith("output"))
+    assert not _is_rounding(built, {**found, name: found[name] + np.float32(1e-5)}, want, exact)
+    assert not _is_rounding(built, {**found, name: found[name] * np.float32(np.nan)}, want, exact)
 
 
 def test_what_was_right_and_is_not_is_found() -> None:
