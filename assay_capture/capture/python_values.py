@@ -31,6 +31,8 @@ _MAX_ITEMS = 4096
 """Largest container that is searched; larger ones are data."""
 _MAX_BYTES = 1 << 24
 """Largest array whose content is kept; larger ones are data."""
+_ITERATORS = 4
+"""Depth to which iterators of iterators are looked at."""
 OF_TORCH = frozenset(vars(torch.nn.Module())) | {"training"}
 _HOOKS = tuple(name for name in sorted(OF_TORCH) if name.endswith("_hooks"))
 _CONTAINERS = (list, dict, set, collections.deque)
@@ -172,7 +174,9 @@ class PythonValues:
             if not is_own(base) or self._is_seen(base):
                 continue
             for name, value in list(vars(base).items()):
-                function = getattr(value, "fget", getattr(value, "__func__", value))
+                function = value.fget if isinstance(value, property) else value
+                if isinstance(function, staticmethod | classmethod):
+                    function = function.__func__
                 if isinstance(function, types.FunctionType):
                     self._inside(name, function, None, depth)
                 elif not name.startswith("__") and not isinstance(value, types.MemberDescriptorType):
@@ -213,7 +217,7 @@ class PythonValues:
             self.of_module(value, f"{path}.")
         elif isinstance(value, types.FunctionType | types.MethodType | functools.partial):
             self._function(path, value, depth)
-        elif hasattr(value, "__wrapped__") and not hasattr(value, "__dict__"):
+        elif isinstance(value, functools._lru_cache_wrapper):
             self._inside(path, value.__wrapped__, None, depth)
         elif depth >= _DEPTH:
             return
@@ -320,9 +324,13 @@ def _content_of(value: Any) -> Content | None:
         return Content(repr(state), functools.partial(setattr, bits, "state", state))
     if isinstance(value, random.Random):
         return Content(value.getstate(), functools.partial(value.setstate, value.getstate()))
-    if isinstance(value, Iterator):
+    if _is_pythons_iterator(value):
         return Content(_signature(value, 0))
     return None
+
+
+def _is_pythons_iterator(value: Any) -> bool:
+    return type(value).__module__ in ("builtins", "itertools") and isinstance(value, Iterator)
 
 
 def _write(array: np.ndarray[Any, Any], content: np.ndarray[Any, Any]) -> None:
@@ -332,21 +340,21 @@ def _write(array: np.ndarray[Any, Any], content: np.ndarray[Any, Any]) -> None:
 
 def _signature(value: Any, depth: int) -> Any:
     """Return how far an iterator is, as far as Python tells."""
+    if depth > _ITERATORS:
+        return None
     frame = getattr(value, "gi_frame", None)
     if frame is not None:
         atoms = {name: item for name, item in frame.f_locals.items() if isinstance(item, ATOMS)}
         inner = [
-            _signature(item, depth + 1) for item in frame.f_locals.values() if isinstance(item, Iterator)
+            _signature(item, depth + 1) for item in frame.f_locals.values() if _is_pythons_iterator(item)
         ]
-        return frame.f_lasti, repr(atoms), inner if depth < 4 else None
-    if type(value).__module__ in ("builtins", "itertools"):
-        with warnings.catch_warnings(action="ignore"):
-            try:
-                parts = cast("Iterable[Any]", value.__reduce__()[1:])
-            except TypeError:  # it cannot be copied, as a generator that is done
-                parts = ()
-        return operator.length_hint(value, -1), [_part(part, depth + 1) for part in parts if depth < 4]
-    return repr(value)
+        return frame.f_lasti, repr(atoms), inner
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            parts = cast("Iterable[Any]", value.__reduce__()[1:])
+        except TypeError:  # it cannot be copied, as a generator that is done
+            parts = ()
+    return operator.length_hint(value, -1), [_part(part, depth + 1) for part in parts]
 
 
 def _part(value: Any, depth: int) -> Any:
@@ -354,4 +362,4 @@ def _part(value: Any, depth: int) -> Any:
         return [_part(item, depth) for item in value]
     if isinstance(value, ATOMS):
         return repr(value)
-    return _signature(value, depth) if isinstance(value, Iterator) else type(value).__name__
+    return _signature(value, depth) if _is_pythons_iterator(value) else type(value).__name__

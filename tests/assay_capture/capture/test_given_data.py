@@ -80,7 +80,7 @@ def test_gradients_that_do_not_grow_with_the_loss_need_a_batch_in_one_part(
     module.weight.register_hook(hook)
     data = {"x": NUMBERS, "y": LABELS}
     with pytest.raises(
-        CaptureError, match="gradient of weight does not grow with the loss .* parts of a batch"
+        CaptureError, match=r"gradient of weight does not grow with the loss .* parts of a batch"
     ):
         built(data, module, **parts)
     built(data, module)

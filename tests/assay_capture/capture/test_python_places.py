@@ -135,6 +135,20 @@ class Iterated(Layer):
         return int(next(self.numbers))
 
 
+class Countdown:
+    """An iterator of one's own."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> int:
+        self.calls += 1
+        return self.calls
+
+
 class Text(Layer):
     text: str
 
@@ -185,6 +199,7 @@ class GlobalMapping(Layer):
         (lambda: Iterated(numbers=iter(range(99))), "numbers"),
         (lambda: Iterated(numbers=(k for k in range(99))), "numbers"),
         (lambda: Iterated(numbers=map(int, range(99))), "numbers"),
+        (lambda: Iterated(numbers=iter(Countdown())), r"numbers\.calls"),
         (lambda: Text(text=""), "text"),
         (lambda: Toggled(calls=[False]), r"calls\[0\]"),
         (Global, "the global counted"),
