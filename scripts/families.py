@@ -3,8 +3,9 @@
     python -m scripts.families [--only PATTERN] [--again PATTERN] [--at-once 2]
 
 Each class is built in a process of its own, within a limit of time and memory, as `assay program build` does it: the
-guard compares it with eager PyTorch. Results are kept in .build/families, so an interrupted run continues; --again
-drops those that match. The page docs/measurements/families.md is made of all results there are.
+guard compares it with eager PyTorch. Results are kept in families.jsonl beside this script, which is checked in: all of
+them take hours, and a run that was interrupted continues, also elsewhere. --again drops those that match. Those of
+other versions of PyTorch and `transformers` are none. The page docs/measurements/families.md is made of all there are.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from assay_capture.capture import SGD, CaptureError, Recipe, Unexpected, build
 from .tiny_configs import NotTiny, tiny_model
 
 ROOT = Path(__file__).parent.parent
-KEPT = ROOT / ".build" / "families" / "rows.jsonl"
+KEPT = ROOT / "scripts" / "families.jsonl"
+VERSIONS = f"torch {torch.__version__}, transformers {transformers.__version__}"
 PAGE = ROOT / "docs" / "measurements" / "families.md"
 SECONDS, GIGABYTES = 240, 8
 """Limits of one class: seconds of a processor, and memory."""
@@ -178,10 +180,9 @@ def _tell(write: int, row: Row) -> None:
 
 
 def run_all(wanted: Sequence[tuple[str, str, str]], at_once: int) -> None:
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
     with KEPT.open("a") as file, ThreadPoolExecutor(at_once) as pool:
         for row in pool.map(run_one, wanted):
-            file.write(json.dumps(row) + "\n")
+            file.write(json.dumps({**row, "versions": VERSIONS}) + "\n")
             file.flush()
             print(row["outcome"], row["task"], row["class"], row["why"][:160], flush=True)
 
@@ -190,7 +191,8 @@ def kept() -> list[Row]:
     """Return the results so far, one for each class."""
     lines = KEPT.read_text().splitlines() if KEPT.exists() else []
     rows = [json.loads(line) for line in lines]
-    return list({(row["task"], row["class"]): row for row in rows}.values())
+    last = {(row["task"], row["class"]): row for row in rows if row["versions"] == VERSIONS}
+    return sorted(last.values(), key=lambda row: (row["family"], row["task"], row["class"]))
 
 
 # ----------------------------------------------------------------------------------------------------------- page
@@ -201,8 +203,7 @@ def page(rows: Sequence[Row]) -> Iterator[str]:
     yield "# Families of models\n\n"
     yield "What capture makes of each class that `transformers` has for seven tasks, as a small model (two layers,\n"
     yield "widths of 32 to 64), in training mode, on plain data of the task. `python -m scripts.families` writes this\n"
-    yield f"page: torch {torch.__version__}, transformers {transformers.__version__}, "
-    yield f"{len(rows)} of {whole} classes.\n\n"
+    yield f"page: {VERSIONS}, {len(rows)} of {whole} classes.\n\n"
     yield "- right: built, and the guard found loss and gradients to be PyTorch's at several weights\n"
     yield "- uncompared: built, and the guard could not compare; refused: with a reason; skipped: see the reasons\n\n"
     yield "| task | classes | right | uncompared | refused | skipped | failed | right of not skipped |\n"
@@ -263,6 +264,7 @@ def main() -> int:
     wanted = [c for c in classes() if (c[0], c[2]) not in known and matches(options.only, c[1], c[2])]
     run_all(wanted, options.at_once)
     rows = kept()
+    KEPT.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     PAGE.write_text("".join(page(rows)))
     used = [row for row in rows if row["family"] in MOST_USED and row["outcome"] not in (RIGHT, SKIPPED)]
     wrong = [row for row in rows if row["outcome"] == FAILED]
