@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from referee_py.errors import AssayError
+from referee_py.params import BURNED
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
 from trainer_node.client.parties import Parties
@@ -74,6 +75,7 @@ class AccountPages(Desk):
                 f"Account {who[:10]}",
                 look=look,
                 who=who,
+                burned=who == BURNED.lower(),
                 rows=rows,
                 page=page,
                 last=last,

@@ -196,10 +196,14 @@ def run_trainer(settings: Settings, fault: FaultOption, details: dict[str, Any])
 @with_settings(CHALLENGER)
 @with_flags("details", _DETAILS, only_given)
 def run_challenger(settings: Settings, fault: FaultOption, details: dict[str, Any]) -> None:
-    """Run a challenger that disputes right results."""
+    """Run a challenger that disputes right results. It needs no --mode: one that only watches would dispute nothing."""
+    from trainer_node.settings.extent import Mode
+
     from .daemons import run_challenger as run
     from .faults import Lie
 
+    if settings.mode is Mode.WATCH:
+        settings = settings.model_copy(update={"mode": Mode.CHALLENGE})
     run(settings, Lie(fault, **details))
 
 

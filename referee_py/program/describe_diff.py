@@ -6,8 +6,11 @@ hyperparameters have the same nodes with other bits, so these are listed as scal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .describe import Graph, Names, line, value_of
 from .program import TensorDescriptor
@@ -25,6 +28,13 @@ class Difference:
     second: str
 
 
+@dataclass(frozen=True, slots=True)
+class TensorDifference(Difference):
+    """One of tensors. `places` are their numbers, None in the program that lacks it."""
+
+    places: tuple[int | None, int | None]
+
+
 @dataclass(frozen=True)
 class Differences:
     """All differences. `structure` is the first node that differs; nodes after it are not compared."""
@@ -33,8 +43,8 @@ class Differences:
     scalars: tuple[Difference, ...]
     structure: Difference | None
     slots: tuple[Difference, ...]
-    constants: tuple[Difference, ...]
-    initial: tuple[Difference, ...]
+    constants: tuple[TensorDifference, ...]
+    initial: tuple[TensorDifference, ...]
 
     @property
     def same_structure(self) -> bool:
@@ -65,8 +75,8 @@ def differences(first: Graph, second: Graph, names: Names, other: Names) -> Diff
         structure,
         # NOTE: if the nodes are numbered differently, so are the slots' sources; listing these would add nothing.
         tuple(slots) if structure is None else (),
-        tuple(_tensors("constant", first.constants, second.constants, names.constants)),
-        tuple(_tensors("initial slot", first.initial, second.initial, names.slots)),
+        tuple(_tensors("constant", first.constants, second.constants, names.constants, other.constants)),
+        tuple(_tensors("initial slot", first.initial, second.initial, names.slots, other.slots)),
     )
 
 
@@ -77,8 +87,7 @@ def _nodes(
     for node, (a, b) in enumerate(zip(first.nodes, second.nodes, strict=False)):
         if a == b:
             continue
-        label = names.label(node)
-        what = f"node {node}" + (f" ({label})" if label else "")
+        what = _node_called(node, names.label(node), other.label(node))
         if _is_scalar(a) and _is_scalar(b) and a.outputs == b.outputs:
             dtype = a.outputs[0].dtype
             scalars.append(Difference(what, *(value_of(full.attrs["bits"], dtype) for full in (a, b))))
@@ -101,29 +110,54 @@ def _text(graph: Graph, node: int, names: Names) -> str:
     return f"{found.op} {found.outputs} {found.inputs}".strip()
 
 
+def _node_called(node: int, label: str, other: str) -> str:
+    if label and other and label != other:
+        return f"node {node} ({label}; in the second {other})"
+    return f"node {node} ({label or other})" if label or other else f"node {node}"
+
+
 def _tensors(
-    what: str,
-    first: Sequence[Tensor],
-    second: Sequence[Tensor],
-    names: tuple[str, ...],
-) -> list[Difference]:
+    what: str, first: Sequence[Tensor], second: Sequence[Tensor], names: Sequence[str], other: Sequence[str]
+) -> list[TensorDifference]:
     """Return the tensors that differ. If one side is a skeleton, only types are compared."""
     found = []
-    for k, (a, b) in enumerate(zip(first, second, strict=False)):
-        if isinstance(a, TensorType) or isinstance(b, TensorType):
+    for i, j in _pairs(first, second, names, other):
+        a, b = None if i is None else first[i], None if j is None else second[j]
+        if a is not None and b is not None and TensorType in (type(a), type(b)):
             a, b = _type(a), _type(b)
         if a != b:
-            found.append(Difference(f"{what} {_called(names, k)}", _described(a), _described(b)))
+            called = _called(names, i) if i is not None else _called(other, j or 0)
+            found.append(TensorDifference(f"{what} {called}", _described(a), _described(b), (i, j)))
     return found
+
+
+def _pairs(
+    first: Sequence[Tensor], second: Sequence[Tensor], names: Sequence[str], other: Sequence[str]
+) -> Iterator[tuple[int | None, int | None]]:
+    """Pair tensors: by name where both have names, by number where there are as many, and else by value."""
+    keys: list[Sequence[Any]] = [range(len(first)), range(len(second))]
+    if names and other:
+        keys = [names, other]
+    elif len(first) != len(second):
+        types = any(isinstance(tensor, TensorType) for tensor in (*first, *second))
+        keys = [[_described(_type(t) if types else t) for t in tensors] for tensors in (first, second)]
+    left = defaultdict[Any, list[int]](list)
+    for j, key in enumerate(keys[1]):
+        left[key].append(j)
+    for i, key in enumerate(keys[0]):
+        yield i, left[key].pop(0) if left[key] else None
+    yield from ((None, j) for j in sorted(itertools.chain.from_iterable(left.values())))
 
 
 def _type(tensor: Tensor) -> TensorType:
     return tensor if isinstance(tensor, TensorType) else tensor.type
 
 
-def _described(tensor: Tensor) -> str:
+def _described(tensor: Tensor | None) -> str:
+    if tensor is None:
+        return "none"
     return str(tensor) if isinstance(tensor, TensorType) else f"{tensor.type} {tensor.hash.hex()}"
 
 
-def _called(names: tuple[str, ...], k: int) -> str:
+def _called(names: Sequence[str], k: int) -> str:
     return f"{k} ({names[k]})" if names else str(k)

@@ -13,6 +13,7 @@ from assay_explorer.account_pages import MAX_HITS
 from assay_explorer.finding import SHOW, digits_of, filtered, hits, jobs_of
 from assay_explorer.named import WORDS, accounts_in, words_in
 from assay_explorer.rendering import NotThere
+from referee_py.params import BURNED
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
 from tests.conftest import Anvil
@@ -115,6 +116,9 @@ def test_the_page_of_each_account_is_that_of_the_chain(site: str, tried: Played)
     assert named >= {"trainer 1", "trainer 2", *(str(Parties(job).part(who)) for who in signed)}
     assert signed
     assert "No job here names this account" in get(site, f"/account/{STRANGER}").text
+    burned = get(site, f"/account/{BURNED}").text
+    assert "nobody can withdraw it" in burned
+    assert "can withdraw now" not in burned
     for wrong in ("0x12", STRANGER + "0", "x" * 42):
         get(site, f"/account/{wrong}", 404)
     get(site, f"/account/{STRANGER}?page=2", 404)

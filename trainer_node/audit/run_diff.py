@@ -8,7 +8,6 @@ place           where the runs part (`parting`)
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import AssayError, InvalidInput, Unavailable
 from referee_py.program import Program
 from referee_py.program.describe import Names
-from referee_py.program.describe_diff import Difference, differences
+from referee_py.program.describe_diff import Difference, TensorDifference, differences
 from referee_py.program.modes import mode_or_unknown
 
 from ..local.bundle import JOB, Bundle
@@ -36,7 +35,6 @@ from .published import PublishedRun
 
 METRICS, MAX_METRICS_BYTES = "metrics.jsonl", 64 << 20
 NO_NAMES = Names()
-_NUMBER = re.compile(r"(?:constant|initial slot) (\d+)")
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,11 @@ class Compared:
     def program(self) -> Program | None:
         found = self.bundle or self.run
         return found.program if found is not None else None
+
+    @property
+    def names(self) -> Names | None:
+        """The labels of a bundle's program; of what is published alone nobody has any."""
+        return None if self.bundle is None else Names.of(self.bundle.labels, self.bundle.program)
 
     @property
     def program_file(self) -> str:
@@ -213,7 +216,9 @@ def _configuration(
         pair = one.program_file, other.program_file
         found["program"] = (Difference("SHA-256 of its file", *pair),) if pair[0] != pair[1] else ()
         return found
-    told = differences(first, second, _fitting(names, first), _fitting(names, second))
+    told = differences(
+        first, second, _fitting(one.names or names, first), _fitting(other.names or names, second)
+    )
     structure = () if told.structure is None else (told.structure,)
     return found | {
         "counts": told.counts,
@@ -235,14 +240,17 @@ def _claims(one: Compared, other: Compared) -> tuple[Difference, ...]:
 
 
 def _tensors(
-    one: Compared, other: Compared, kind: str, found: Sequence[Difference], max_bytes: int
+    one: Compared, other: Compared, kind: str, found: Sequence[TensorDifference], max_bytes: int
 ) -> tuple[Difference, ...]:
     """Return differences of tensors with the first element that differs; one that cannot be read is said to be so."""
     more = []
-    for known in found:
-        number = int(_NUMBER.match(known.what)[1])  # type: ignore[index] # of `describe_diff`, before a name
+    for tensors in found:
+        known = Difference(tensors.what, tensors.first, tensors.second)
         try:
-            pair = [side.tensor(kind, number, max_bytes) for side in (one, other)]
+            pair = [
+                None if number is None else side.tensor(kind, number, max_bytes)
+                for side, number in zip((one, other), tensors.places, strict=True)
+            ]
             at = None if pair[0] is None or pair[1] is None else first_element(pair[0], pair[1])
             if at is not None:
                 known = Difference(f"{known.what}, element {at[0]} ({at[3]} differ)", at[1], at[2])

@@ -68,7 +68,7 @@ _DAEMON: dict[str, Any] = {
     "poll_s": _option(float, "--poll", "Seconds between two reads of the chain."),
 }
 _MODE: dict[str, Any] = {
-    "mode": _option(Mode, "--mode", "watch, defend or challenge."),
+    "mode": _option(Mode, "--mode", "watch (the default), defend or challenge."),
     "check": _option(
         str, "--check", "all of a job; share: intervals drawn in public; sample:P: a fraction, in secret."
     ),

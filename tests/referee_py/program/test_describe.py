@@ -179,6 +179,41 @@ def test_tensors_and_slots_that_differ_are_named() -> None:
     assert PROGRAM.constants[2].hash.hex() in found.constants[0].first
 
 
+def with_seed(place: int) -> tuple[Program, Names]:
+    """Return the program with a constant more, and its names."""
+    seed = TensorDescriptor.of(np.ones((), np.int64))
+    constants, names = list(PROGRAM.constants), list(NAMES.constants)
+    constants.insert(place, seed)
+    names.insert(place, "seed")
+    program = dataclasses.replace(PROGRAM, constants=tuple(constants))
+    return program, Names.of({**LABELS, "constants": names}, program)
+
+
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_constant_more_is_named_and_no_other_differs(place: int) -> None:
+    other, names = with_seed(place)
+    text = f"i64[] {other.constants[place].hash.hex()}"
+    for labels in (names, Names()):
+        added = differences(PROGRAM, other, NAMES, labels).constants
+        assert [(d.first, d.second, d.places) for d in added] == [("none", text, (None, place))]
+    gone = differences(other, PROGRAM, names, NAMES).constants
+    assert [(d.what, d.first, d.second) for d in gone] == [(f"constant {place} (seed)", text, "none")]
+
+
+def test_tensors_are_paired_by_their_names() -> None:
+    turned = dataclasses.replace(PROGRAM, constants=PROGRAM.constants[::-1])
+    names = Names.of({**LABELS, "constants": ["y", "x", "order"]}, turned)
+    assert differences(PROGRAM, turned, NAMES, names).constants == ()
+    assert [d.places for d in differences(PROGRAM, turned, NAMES, Names()).constants] == [(0, 0), (2, 2)]
+
+
+def test_a_node_that_differs_has_the_names_of_both() -> None:
+    other = Names.of({**LABELS, "nodes": [f"layer {k}" for k in range(15)]}, PROGRAM)
+    found = differences(PROGRAM, replaced(7, dims=(0, 1)), NAMES, other)
+    assert found.structure is not None
+    assert found.structure.what == "node 7 (part 1: op 7; in the second layer 7)"
+
+
 def test_a_full_of_another_shape_is_another_structure() -> None:
     other = replaced(12)
     wide = tiny.Writer([], [])

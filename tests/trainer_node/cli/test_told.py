@@ -7,6 +7,7 @@ import structlog
 
 from referee_py.errors import InvalidInput
 from tests.conftest import Assay
+from trainer_node.settings.extent import Mode
 
 
 def test_a_new_key_asks_for_a_new_password(assay: Assay, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +36,16 @@ def test_a_command_that_is_read_as_a_table_logs_warnings_unless_a_level_is_set(
     monkeypatch.setattr("trainer_node.cli.result.reader", looks)
     code, _, errors = assay("job", "result", 1, *given)
     assert (code, "artifacts.fetched" in errors) == (2, told)
+
+
+@pytest.mark.parametrize(
+    ("given", "mode"),
+    [((), Mode.CHALLENGE), (("--mode", "challenge"), Mode.CHALLENGE), (("--mode", "defend"), Mode.DEFEND)],
+)
+def test_an_accuser_acts_where_nothing_is_said_of_its_mode(
+    assay: Assay, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], mode: Mode
+) -> None:
+    modes: list[Mode] = []
+    monkeypatch.setattr("assay_lab.daemons.run_challenger", lambda settings, _: modes.append(settings.mode))
+    assert assay("lab", "challenger", "--fault", "poison-data", *given)[0] == 0
+    assert modes == [mode]
