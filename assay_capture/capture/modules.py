@@ -56,16 +56,12 @@ def check_memory(tensors: Mapping[str, torch.Tensor], trained: set[str]) -> None
 
 @contextlib.contextmanager
 def tensors_kept(module: torch.nn.Module) -> Iterator[None]:
-    """Put all tensors and the training flags back. NOTE: functional_call leaves fake ones in a module that has several
-    names."""
-    kept = [
-        (child, child.training, dict(child._parameters), dict(child._buffers)) for child in module.modules()
-    ]
+    """Put all tensors back. NOTE: functional_call leaves fake ones in a module that has several names."""
+    kept = [(child, dict(child._parameters), dict(child._buffers)) for child in module.modules()]
     try:
         yield
     finally:
-        for child, training, parameters, buffers in kept:
-            child.training = training
+        for child, parameters, buffers in kept:
             child._parameters.update(parameters)
             child._buffers.update(buffers)
 

@@ -16,9 +16,38 @@ from collections.abc import Iterator
 _OURS = frozenset({"assay_capture", "assay_lab", "referee_py", "repops", "trainer_node"})
 _LIBRARIES = tuple(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
 _GLOBALS = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"})
-_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"})
-_VALUES = frozenset({"collections", "dataclasses", "enum", "types"})
-"""Modules of the standard library whose classes hold what a user puts there."""
+_IMPORTS = frozenset({"IMPORT_NAME", "IMPORT_FROM"})
+_NO_VALUES = frozenset(
+    {
+        *(
+            "torch",
+            "numpy",
+            "builtins",
+            "abc",
+            "ast",
+            "asyncio",
+            "concurrent",
+            "ctypes",
+            "importlib",
+            "inspect",
+        ),
+        *(
+            "io",
+            "_io",
+            "logging",
+            "multiprocessing",
+            "pathlib",
+            "re",
+            "socket",
+            "ssl",
+            "subprocess",
+            "sys",
+            "typing",
+        ),
+        *("datetime", "unittest", "uuid", "warnings", "zoneinfo"),
+    }
+)
+"""Packages of whose objects none is state: most are of the process, and the rest never changes."""
 
 
 def is_own(value: types.FunctionType | type | types.ModuleType) -> bool:
@@ -39,16 +68,13 @@ def _is_library(file: str) -> bool:
 
 
 def holds_values(kind: type) -> bool:
-    """Return whether what an instance of a class holds may be state: not of PyTorch, numpy and the standard library."""
-    root = kind.__module__.partition(".")[0]
-    if root in ("torch", "numpy", "builtins"):
-        return False
-    return root in _VALUES or root not in sys.stdlib_module_names or root == "__main__"
+    """Return whether what an instance of a class holds may be state."""
+    return kind.__module__.partition(".")[0] not in _NO_VALUES
 
 
 @functools.cache
 def outer_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of globals and of attributes in a function's code, and in that of functions made in it."""
+    """Return the names of globals and of imported modules in a function's code, and in that of functions made in it."""
     found = [
         (instruction.opname, instruction.argval)
         for part in _codes(code)
@@ -56,7 +82,7 @@ def outer_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     ]
     return (
         frozenset(name for kind, name in found if kind in _GLOBALS),
-        frozenset(name for kind, name in found if kind in _ATTRIBUTES),
+        frozenset(name for kind, name in found if kind in _IMPORTS),
     )
 
 

@@ -32,7 +32,7 @@ _known: list[list[Cache[Any]]] = []
 
 @contextlib.contextmanager
 def process_kept() -> Iterator[None]:
-    """Put generators, default dtype, grad mode and caches of tensors back, also after an error.
+    """Put generators, default dtype, modes and caches of tensors back, also after an error.
 
     Inside, gradients are on and nothing of the caller's autocast applies, so that a program does not depend on where it
     is captured.
@@ -42,6 +42,12 @@ def process_kept() -> Iterator[None]:
         return
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
     dtype, threads, loaded = torch.get_default_dtype(), torch.get_num_threads(), len(sys.modules)
+    exact = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
+    precision = torch.get_float32_matmul_precision()
+    anomaly = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
     _known.append(tensor_caches())
     empty_caches()
     try:
@@ -53,6 +59,9 @@ def process_kept() -> Iterator[None]:
         np.random.set_state(states[2])
         torch.set_default_dtype(dtype)
         torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(exact[0], warn_only=exact[1])
+        torch.set_float32_matmul_precision(precision)
+        torch.autograd.set_detect_anomaly(*anomaly)
         if len(sys.modules) != loaded:
             _known.append(tensor_caches())
         empty_caches()

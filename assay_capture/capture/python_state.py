@@ -14,20 +14,22 @@ import contextlib
 import random
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 
 from .errors import CaptureError, LeftOver, Unsupported
-from .python_values import ATOMS, MISSING, OF_TORCH, Content, Element, PythonValues
+from .python_places import ATOMS, MISSING, Content, Element, Item, is_a
+from .python_values import OF_TORCH, PythonValues
 from .watched import depends, watched
 
 
 class PythonState:
     """What a module and its loss keep in Python at one moment (`PythonValues`): to be compared, and to be put back.
 
-    `beside` takes part in the loss: a function, a module, or an object such as a trainer.
+    `beside` takes part in the loss: a function, a module, or an object such as a trainer. As a context manager it puts
+    everything back at the end.
     """
 
     def __init__(self, module: torch.nn.Module, beside: Any = None) -> None:
@@ -35,34 +37,21 @@ class PythonState:
         self._found = PythonValues()
         self._found.of_module(module)
         self._found.of_beside(beside)
+        self._found.of_hooks()
 
     def now(self) -> PythonState:
         """Return the present state of the same objects."""
         return PythonState(self._module, self._beside)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.restore()
+
     def restore(self) -> None:
         """Put every value back that is another one now, and take away what is new."""
-        found = self._found
-        for owner, names in found.names:
-            for name in set(owner) - names - OF_TORCH:
-                if not isinstance(owner[name], torch.nn.Module):
-                    del owner[name]
-        for path, place in found.places.items():
-            if not isinstance(place, Element) and place.get() is not found.objects[path]:
-                place.put(found.objects[path])
-            content = found.values[path]
-            if isinstance(content, Content) and content.back is not None:
-                content.back()
-        for container, content in found.contents:
-            if isinstance(container, dict):
-                container.clear()
-                container.update(content)
-            elif isinstance(container, set):
-                container.intersection_update(content)
-                container.update(content)
-            else:
-                container.clear()
-                container.extend(content)
+        put_back(self._found)
 
     def changed_in(self, later: PythonState) -> list[str]:
         """Return the names of values that are other ones later, or that are there at one of the moments alone."""
@@ -98,14 +87,36 @@ class PythonState:
             place.put(other)
 
 
+def put_back(found: PythonValues) -> None:
+    """Put every value back that is another one now, and take away what is new."""
+    for owner, names in found.names:
+        for name in set(owner) - names - OF_TORCH:
+            if not is_a(owner[name], torch.nn.Module):
+                Item(owner, name).put(MISSING)
+    for path, place in found.places.items():
+        if not isinstance(place, Element) and place.get() is not found.objects[path]:
+            place.put(found.objects[path])
+        content = found.values[path]
+        if isinstance(content, Content) and content.back is not None:
+            content.back()
+    for contained in found.contents:
+        contained.restore()
+
+
+_SAME = (types.BuiltinFunctionType, types.BuiltinMethodType, types.ModuleType, torch.nn.Module, type)
+"""What is another one if it is another object."""
+
+
 def _differ(first: Any, second: Any) -> bool:
-    if isinstance(first, torch.Tensor) or isinstance(second, torch.Tensor):
+    if is_a(first, torch.Tensor) or is_a(second, torch.Tensor):
         return first is not second
-    if isinstance(first, Content) and isinstance(second, Content):
+    if is_a(first, Content) and is_a(second, Content):
         return bool(first.known != second.known)
-    if isinstance(first, types.FunctionType) and isinstance(second, types.FunctionType):
+    if is_a(first, types.FunctionType) and is_a(second, types.FunctionType):
         return first.__code__ is not second.__code__
-    if isinstance(first, (*ATOMS, type(None))) or isinstance(second, ATOMS):
+    if is_a(first, *_SAME) or is_a(second, *_SAME):
+        return first is not second
+    if is_a(first, *ATOMS, type(None)) or is_a(second, *ATOMS):
         return type(first) is not type(second) or bool(first != second and first == first)
     return (first is MISSING) != (second is MISSING)
 
@@ -134,27 +145,21 @@ def _words(state: Any) -> tuple[Any, ...]:
     return tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in state)
 
 
-def check(before: PythonState, code: str, again: Callable[[], str]) -> None:
-    """Raise Unsupported if a later step would be another program than the first, whose graph is `code`.
+def check(before: PythonState, first: str, again: Callable[[], str]) -> None:
+    """Raise Unsupported if a later step would be another program than the first, whose graph is `first`.
 
-    `before` is the state before the first trace; `again` traces once more, and returns the graph. All is put back.
+    `before` is the state before the first trace; `again` traces once more, and returns the graph.
     """
     after = before.now()
-    changed = before.changed_in(after)
-    if not changed:
-        before.restore()
+    if not (changed := before.changed_in(after)):
         return
-    try:
-        if _traced(again, changed) != code:
-            raise depends(_named(changed))
-        now = after.now()
-        counting = after.changed_in(now)
-        if counting:
-            now.watch(counting)
-            if _traced(again, counting) != code:
-                raise depends(_named(counting))
-    finally:
-        before.restore()
+    if _traced(again, changed) != first:
+        raise depends(_named(changed))
+    now = after.now()
+    if counting := after.changed_in(now):
+        now.watch(counting)
+        if _traced(again, counting) != first:
+            raise depends(_named(counting))
 
 
 def _named(paths: list[str]) -> str:

@@ -5,6 +5,7 @@ They come from Python: an attribute that is no buffer, a closure, a global, a te
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -91,3 +92,18 @@ def check_writes(graph: torch.fx.GraphModule) -> None:
 def _is_view(node: torch.fx.Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(value.alias_info for value in schema.returns)
+
+
+def text_of(graph: torch.fx.GraphModule) -> str:
+    """Return a graph as text, by which it is another one if a tensor in it has other values."""
+    names = [str(node.target) for node in graph.graph.nodes if node.op == "get_attr" and node.users]
+    return "\n".join([graph.code, *(f"{name} {_digest(getattr(graph, name, None))}" for name in names)])
+
+
+def _digest(value: Any) -> str:
+    if not isinstance(value, torch.Tensor) or value.is_meta or isinstance(value, FakeTensor):
+        return repr(type(value))
+    if value.layout != torch.strided or value.is_quantized:
+        return str(id(value))
+    content: Any = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return f"{value.dtype} {list(value.shape)} {hashlib.blake2b(content).hexdigest()}"

@@ -34,7 +34,7 @@ from .phases import Phases
 from .process import empty_caches
 from .python_state import PythonState, check, no_draws
 from .replacements import DECOMPOSED, REPLACED, in_place
-from .tensors_outside import NoWrites, check_constants, check_reads, check_writes
+from .tensors_outside import NoWrites, check_constants, check_reads, check_writes, text_of
 
 Loss = Callable[..., Any]
 """`loss(output, *targets)` gives a scalar tensor, or (scalar tensor, {name: metric tensor})."""
@@ -186,13 +186,10 @@ def trace(
 
     state = {**traced.parameters, **traced.frozen, **traced.buffers}
     shapes = [*((tuple(t.shape), t.dtype) for t in state.values()), *batch.values()]
-    before = PythonState(module, objective.beside)
-    traced.graph = functional_graph(step, shapes, module, lowered, phases)
-    check(
-        before,
-        traced.graph.code,
-        lambda: functional_graph(step, shapes, module, lowered, phases).code,
-    )
+    with PythonState(module, objective.beside) as before:
+        traced.graph = functional_graph(step, shapes, module, lowered, phases)
+        again = lambda: text_of(functional_graph(step, shapes, module, lowered, phases))  # noqa: E731
+        check(before, text_of(traced.graph), again)
     check_reads(
         traced.graph,
         {**traced.parameters, **{name: traced.rest[name] for name in traced.written & set(traced.rest)}},

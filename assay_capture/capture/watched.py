@@ -1,13 +1,16 @@
-"""Values in Python that can be counted, printed and written to, and that nothing may be decided by.
+"""Stand-ins for values in Python that a step changes each time: they can be counted, printed and written to.
 
-They take the place of what a step changes each time: whoever decides by one makes another program of a later step.
+Nothing can be decided or computed by one: it is no number, word or container of Python's, so that code in C takes none.
+Whoever looks at one makes another program of a later step.
 """
 
 from __future__ import annotations
 
 import collections
+import io
+import itertools
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,6 +19,39 @@ from .errors import Unsupported
 REMEDY = (
     "a program is the same in every step: keep what changes in a buffer, and call the module once before the capture "
     "if it fills a cache"
+)
+_LOOKING = (
+    *(
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+        "bool",
+        "hash",
+        "len",
+        "iter",
+        "next",
+        "contains",
+        "getitem",
+        "reversed",
+    ),
+    *(
+        "int",
+        "float",
+        "complex",
+        "index",
+        "round",
+        "trunc",
+        "floor",
+        "ceil",
+        "divmod",
+        "rdivmod",
+        "call",
+        "enter",
+    ),
+    *("and", "or", "xor", "sub", "mul", "add", "array", "fspath", "bytes", "length_hint", "copy", "deepcopy"),
 )
 _COUNTING = (
     *(
@@ -49,41 +85,15 @@ _COUNTING = (
         "invert",
     ),
 )
-_DECIDING = (
-    *(
-        "__lt__",
-        "__le__",
-        "__gt__",
-        "__ge__",
-        "__eq__",
-        "__ne__",
-        "__bool__",
-        "__int__",
-        "__float__",
-        "__round__",
-    ),
-    *("__divmod__", "__rdivmod__", "__trunc__", "__floor__", "__ceil__", "is_integer", "bit_length"),
-)
-_OF_TEXT = (
-    *("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__len__", "__contains__", "__getitem__"),
-    *("__iter__", "count", "endswith", "find", "index", "isdigit", "startswith", "split", "strip"),
-)
-_OF_CONTAINER = (
-    "__len__",
-    "__iter__",
-    "__contains__",
-    "__eq__",
-    "__ne__",
-    "__lt__",
-    "__gt__",
-    "__reversed__",
-)
-_LOOKING: dict[type, tuple[str, ...]] = {
-    list: (*_OF_CONTAINER, "__getitem__", "count", "index", "copy"),
-    dict: (*_OF_CONTAINER, "__getitem__", "get", "items", "keys", "values", "setdefault", "copy"),
-    set: (*_OF_CONTAINER, "issubset", "issuperset", "isdisjoint", "copy"),
-    collections.deque: (*_OF_CONTAINER, "__getitem__", "count", "index", "copy"),
+_WRITES: dict[type, tuple[str, ...]] = {
+    list: ("append", "extend", "insert", "clear", "reverse", "__setitem__", "__delitem__"),
+    dict: ("update", "clear", "__setitem__", "__delitem__"),
+    set: ("add", "update", "clear", "discard"),
+    io.StringIO: ("write", "writelines", "flush"),
+    collections.deque: ("append", "appendleft", "extend", "extendleft", "clear", "__setitem__"),
 }
+"""Methods that write to a container, and neither look at it nor give anything of it."""
+_WORDS = (*("lt", "le", "gt", "ge", "eq", "ne", "hash", "len", "iter", "contains", "getitem", "mul", "rmul"),)
 
 
 def depends(path: str) -> Unsupported:
@@ -92,48 +102,134 @@ def depends(path: str) -> Unsupported:
 
 
 def watched(path: str, value: Any) -> Any:
-    """Return a value in whose place nothing may be decided by it; None for a kind of value that has none such."""
+    """Return a stand-in for a value; None for a kind of value that has none, such as a flag."""
     if isinstance(value, np.integer | np.floating):
         value = value.item()
     kind = type(value)
     if kind in (int, float):
-        return _number(kind, path, value)
+        return _Number(path, value)
     if kind is str:
-        return _text(path, value)
-    if kind in _LOOKING:
-        return _of(kind, _LOOKING[kind], path)(value)
-    return None
+        return _words(path, value)
+    if kind in (collections.OrderedDict, collections.defaultdict, collections.Counter):
+        kind = dict
+    if kind in _WRITES:
+        return _Container(path, value, _WRITES[kind])
+    if kind is np.ndarray:
+        return _Array(path, value)
+    return _Count(path, value) if kind is itertools.count else None
 
 
-def _of(kind: type, looking: tuple[str, ...], path: str, **others: Any) -> Callable[[Any], Any]:
-    """Return a class of which everything that looks at a value raises; its length, hash and items in C among that."""
-    methods: dict[str, Any] = {name: _refusing(path) for name in looking if hasattr(kind, name)}
-    # NOTE: without it, a class with another __eq__ has no hash.
-    methods |= {"__hash__": kind.__hash__, **others}
-    return cast("Callable[[Any], Any]", type(kind.__name__, (kind,), methods))
+class _StandIn:
+    """Raises Unsupported for whatever looks at it."""
+
+    __slots__ = ("_path", "_value")
+
+    def __init__(self, path: str, value: Any) -> None:
+        self._path, self._value = path, value
+
+    def __getattr__(self, name: str) -> Any:
+        raise depends(self._path)
+
+    def __repr__(self) -> str:
+        return repr(self._value)
 
 
-def _refusing(path: str) -> Callable[..., Any]:
+def _refuse(self: Any, *_: Any) -> Any:
+    raise depends(self._path)
+
+
+for _name in _LOOKING:
+    setattr(_StandIn, f"__{_name}__", _refuse)
+
+
+class _Number(_StandIn):
+    """A number that can be counted on and printed."""
+
+    __slots__ = ()
+
+    def __str__(self) -> Any:
+        return _words(self._path, str(self._value))
+
+    def __format__(self, form: str) -> str:
+        return format(self._value, form)
+
+
+def _counted(name: str) -> Callable[..., Any]:
+    def method(self: Any, *others: Any) -> Any:
+        values = [other._value if isinstance(other, _Number) else other for other in others]
+        result = getattr(self._value, name, lambda *_: NotImplemented)(*values)
+        if result is NotImplemented and all(type(value) in (int, float) for value in values):
+            result = getattr(float(self._value), name, lambda *_: NotImplemented)(*map(float, values))
+        return _Number(self._path, result) if type(result) in (int, float) else _refuse(self)
+
+    return method
+
+
+for _name in _COUNTING:
+    setattr(_Number, f"__{_name}__", _counted(f"__{_name}__"))
+
+
+class _Container(_StandIn):
+    """A container that takes what it is given, and gives nothing."""
+
+    __slots__ = ("_writes",)
+
+    def __init__(self, path: str, value: Any, writes: tuple[str, ...]) -> None:
+        super().__init__(path, value)
+        self._writes = writes
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda *_, **__: None) if name in self._writes else _refuse(self)
+
+    def __setitem__(self, *_: Any) -> None:
+        if "__setitem__" not in self._writes:
+            _refuse(self)
+
+    def __delitem__(self, _: Any) -> None:
+        if "__delitem__" not in self._writes:
+            _refuse(self)
+
+    def __iadd__(self, _: Any) -> Self:
+        return self
+
+
+class _Array(_StandIn):
+    """An array of numpy that can be counted in."""
+
+    __slots__ = ()
+
+    def __getitem__(self, place: Any) -> Any:
+        item = self._value[place]
+        return _Number(self._path, item.item()) if isinstance(item, np.generic) else _refuse(self)
+
+    def __setitem__(self, *_: Any) -> None:
+        """Take an element."""
+
+    def __iadd__(self, _: Any) -> Self:
+        return self
+
+
+class _Count(_StandIn):
+    """Numbers one after the other, as itertools.count gives them."""
+
+    __slots__ = ()
+
+    def __next__(self) -> Any:
+        return _Number(self._path, next(self._value))
+
+
+def _words(path: str, text: str) -> Any:
+    """Return words that can be joined and printed. NOTE: they are a str, which str() of a number has to give."""
+
     def refuse(*_: Any) -> Any:
         raise depends(path)
 
-    return refuse
-
-
-def _text(path: str, text: str) -> Any:
     def joined(self: Any, other: str) -> Any:
-        return _text(path, str.__add__(self, other))
+        return _words(path, str.__add__(self, other))
 
-    return _of(str, _OF_TEXT, path, __add__=joined)(text)
+    def attribute(self: Any, name: str) -> Any:
+        return object.__getattribute__(self, name) if name.startswith("__") else refuse()
 
-
-def _number(kind: type, path: str, number: Any) -> Any:
-    def counted(name: str) -> Callable[..., Any]:
-        def method(self: Any, *others: Any) -> Any:
-            result = getattr(kind, name)(self, *others)
-            return result if result is NotImplemented else _number(type(result), path, result)
-
-        return method
-
-    names = [f"__{name}__" for name in _COUNTING if hasattr(kind, f"__{name}__")]
-    return _of(kind, _DECIDING, path, **{name: counted(name) for name in names})(number)
+    methods: dict[str, Any] = {f"__{name}__": refuse for name in _WORDS}
+    kind = type("str", (str,), {**methods, "__add__": joined, "__getattribute__": attribute})
+    return kind(text)

@@ -16,6 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from referee_py.commit.tensor import Array
 
 from ..errors import CaptureError
+from ..python_state import put_back
+from ..python_values import PythonValues
 from . import update_rules
 from .builtin import SGD, Adam, Groups, LearningRate, Maximized, Optimizer, Parameter, Start
 
@@ -37,6 +39,9 @@ _SCHEDULE = {
     "base_momentum",
     "max_momentum",
 }  # a scheduler's options
+
+
+_UNCHECKED = _SCHEDULE | (_SPEED - {"maximize"})
 
 
 def as_optimizer(
@@ -134,39 +139,63 @@ def schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> li
     """Return the rates of every group at every step. Leaves scheduler and optimizer as they were."""
     if getattr(scheduler, "optimizer", None) is not optimizer:
         raise CaptureError("the scheduler belongs to another optimizer")
-    state, before = copy.deepcopy(scheduler.state_dict()), [dict(group) for group in optimizer.param_groups]
+    python = PythonValues()
+    python.of_schedule(scheduler)
+    state, groups = copy.deepcopy(scheduler.state_dict()), list(optimizer.param_groups)
+    before = [{**group, "params": list(group["params"])} for group in groups]
     # NOTE: a rate that is a tensor is written in place.
     written = [(v, v.clone()) for group in before for v in group.values() if isinstance(v, torch.Tensor)]
     tables: list[list[float]] = [[] for _ in optimizer.param_groups]
     weights = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    trained, states = [weight.requires_grad for weight in weights], optimizer.state
+    unread = _Unread(type(scheduler).__name__, weights)
     try:
+        optimizer.state = unread.states
         for step in range(steps):
             if step:
-                with _Unread(type(scheduler).__name__, weights):
+                with unread:
                     _advance(scheduler)
+            now = [weight for group in optimizer.param_groups for weight in group["params"]]
+            if len(groups) != len(optimizer.param_groups) or list(map(id, now)) != list(map(id, weights)):
+                raise CaptureError(
+                    f"{type(scheduler).__name__} changes the parameter groups in step {step + 1}; train in two runs"
+                )
+            if trained != [weight.requires_grad for weight in weights]:
+                raise CaptureError(
+                    f"{type(scheduler).__name__} freezes a parameter in step {step + 1}; train in two runs"
+                )
             for table, group, own in zip(tables, optimizer.param_groups, before, strict=True):
                 table.append(float(group["lr"]))
-                if changed := [k for k, v in group.items() if k not in _SCHEDULE | _SPEED and v != own[k]]:
+                if changed := [k for k, v in group.items() if k not in _UNCHECKED and v != own[k]]:
                     raise CaptureError(
                         f"{type(scheduler).__name__} changes {', '.join(changed)}, not only the rate; "
                         "switch that off (cycle_momentum=False)"
                     )
     finally:
+        optimizer.state = states
+        for weight, requires in zip(weights, trained, strict=True):
+            weight.requires_grad_(requires)
         scheduler.load_state_dict(state)
-        for group, own in zip(optimizer.param_groups, before, strict=True):
+        optimizer.param_groups[:] = groups
+        for group, own in zip(groups, before, strict=True):
             group.update(own)
+        put_back(python)
         for tensor, value in written:
             tensor.copy_(value)
     return tables
 
 
 class _Unread(TorchDispatchMode):
-    """Raises CaptureError where a schedule reads a weight: a program would have the rates of the first weights."""
+    """Raises CaptureError where a schedule reads a weight: a program would have the rates of the first weights.
+
+    `states` raises where it reads or drops a state of the optimizer.
+    """
 
     def __init__(self, scheduler: str, weights: Sequence[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._scheduler = scheduler
         self._memory = {weight.untyped_storage()._cdata for weight in weights}
+        self.states = _UnreadStates(scheduler)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = [value for value in (*args, *(kwargs or {}).values()) if isinstance(value, torch.Tensor)]
@@ -176,6 +205,24 @@ class _Unread(TorchDispatchMode):
                 "number alone; write the update with it as an UpdateRule"
             )
         return func(*args, **(kwargs or {}))
+
+
+class _UnreadStates:
+    """Stands where an optimizer has its states."""
+
+    def __init__(self, scheduler: str) -> None:
+        self._scheduler = scheduler
+
+    def __getattr__(self, name: str) -> Any:
+        raise CaptureError(
+            f"{self._scheduler} reads or changes the optimizer's state, and a schedule is a table of rates; write the "
+            "update with it as an UpdateRule"
+        )
+
+    def __getitem__(self, name: Any) -> Any:
+        return self.__getattr__(name)
+
+    __setitem__ = __delitem__ = __contains__ = __iter__ = __len__ = __getitem__
 
 
 def _advance(scheduler: Any) -> None:
