@@ -12,7 +12,7 @@ trace         passes 1 and 2: PyTorch to a functional ATen graph
 modules       what is inside a module's wrappers, and how it is left as it was
 process       what a capture leaves as it was in the process: generators, modes, caches
 phases        which module runs while a step is traced, and in which pass
-python_state  what a step may change in Python (python_values, own_code, watched)
+python_state  what a step may change in Python (python_values, python_places, own_code, watched)
 tensors_outside  tensors that are no argument of a step, which it must not change
 given_data    types and parts in which data is given, compared between steps of eager PyTorch
 replacements  PyTorch's functions in forms that the operator set has

@@ -114,7 +114,8 @@ class Draft:
     """A program's skeleton, the sources of its tensors, and labels.
 
     `marks` are places of values that have names and are no metrics: `part.<k>.gradient.<parameter>` and
-    `part.<k>.data.<array>`, for each part of a batch. One that no slot needs has none.
+    `part.<k>.data.<array>`, for each part of a batch, and `written.<parameter>`, what the forward pass leaves of one
+    that it writes to. One that no slot needs has none.
     """
 
     skeleton: Skeleton

@@ -29,15 +29,17 @@ _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 @dataclass(frozen=True)
 class FixedObjective(Objective):
-    """An objective of which every call draws the same numbers. `counts` has how many, for each call."""
+    """An objective of which every call draws the same numbers. `counts` has how many, for each call; `narrow`, for each
+    whether it has computed in bf16."""
 
     of_draws: Objective
     counts: list[int]
     generators: Generators
+    narrow: list[bool]
 
     @classmethod
     def around(cls, objective: Objective) -> FixedObjective:
-        return cls(objective.loss, objective.inputs, objective, [], Generators())
+        return cls(objective.loss, objective.inputs, objective, [], Generators(), [])
 
     @property
     def beside(self) -> Any:
@@ -47,6 +49,7 @@ class FixedObjective(Objective):
         with FixedDraws(self.generators) as draws:
             result = self.of_draws(forward, batch)
         self.counts.append(draws.count)
+        self.narrow.append(draws.is_narrow)
         return result
 
 
@@ -86,17 +89,19 @@ class Generators:
 
 
 class FixedDraws(TorchDispatchMode):
-    """Replaces what PyTorch draws. `count` is the number of draws so far."""
+    """Replaces what PyTorch draws. `count` is the number of draws so far; `is_narrow`, whether something is bf16."""
 
     def __init__(self, generators: Generators) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count, self._generators = 0, generators
+        self.count, self.is_narrow, self._generators = 0, False, generators
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         rule = _DRAWS.get(str(func.overloadpacket))
         if rule is None:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            self.is_narrow |= getattr(result, "dtype", None) is torch.bfloat16
+            return result
         self._generators.move(kwargs.get("generator") or torch.default_generator)
         return rule(self, func, args, kwargs)
 

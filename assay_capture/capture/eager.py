@@ -160,10 +160,13 @@ def _put_back(first: StepDefinition) -> Iterator[None]:
     before = PythonState(module, objective_of(first).beside)
     for tensor in tensors:
         tensor.grad = None
+    # NOTE: weights are written to in place, and inside of an outer autocast PyTorch keeps their casts.
+    torch.clear_autocast_cache()
     try:
         with tensors_kept(module):
             yield
     finally:
+        torch.clear_autocast_cache()
         with torch.no_grad():
             for tensor, value, gradient in zip(tensors, values, gradients, strict=True):
                 tensor.copy_(value)

@@ -113,7 +113,11 @@ def _checked(
             return Compared(
                 "not compared with PyTorch: the module draws random numbers in a way that cannot be fixed"
             )
-        start = Point(first, loaded, narrow_outputs(loaded) if _has_bf16(first, loaded) else frozenset())
+        start = Point(
+            first,
+            loaded,
+            narrow_outputs(loaded) if fixed.narrow[0] or _has_bf16(first, loaded) else frozenset(),
+        )
         comparison = start.compared(start.with_unwritten(wanted), START)
         apart, faint = comparison.apart(), comparison.faint()
         if apart and not start.is_rounding():

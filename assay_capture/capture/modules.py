@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,12 +15,7 @@ from .errors import CaptureError, Unsupported
 
 def plain_module(module: torch.nn.Module) -> torch.nn.Module:
     """Return the module inside a compiled or parallel one. Raises CaptureError for what cannot be traced."""
-    while True:
-        inner = getattr(module, "_orig_mod", None)
-        if isinstance(module, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
-            inner = module.module
-        if inner is None:
-            break
+    while (inner := _inner(module)) is not None:
         module = inner
     for path, child in module.named_modules():
         where = path or type(child).__name__
@@ -35,6 +31,25 @@ def plain_module(module: torch.nn.Module) -> torch.nn.Module:
                     f"module {where}: {name} has no shape yet; call the module once on an example, then capture it"
                 )
     return module
+
+
+def _inner(module: torch.nn.Module) -> torch.nn.Module | None:
+    """Return the module in a wrapper of PyTorch's. Raises CaptureError for one that does more than to call it."""
+    # NOTE: to import it takes seconds, and whoever has compiled a module has it.
+    compiled = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", None)
+    if type(module) is compiled:
+        name = "_orig_mod"
+    elif type(module) in (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel):
+        name = "module"
+    else:
+        return None
+    own = vars(module)
+    if any(own.get(name) for name in own if name.endswith("_hooks")):
+        raise CaptureError(
+            f"the {type(module).__name__} around the module has hooks, which a program would leave out; register them "
+            "on the module inside"
+        )
+    return module._modules[name]
 
 
 def check_memory(tensors: Mapping[str, torch.Tensor], trained: set[str]) -> None:

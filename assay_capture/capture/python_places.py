@@ -9,6 +9,7 @@ import copy
 import decimal
 import fractions
 import functools
+import hashlib
 import io
 import operator
 import random
@@ -22,8 +23,8 @@ import numpy as np
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda _: "nothing"})()
 """Stands for the value of a name that there is not."""
-_MAX_BYTES = 1 << 22
-"""Largest array whose content is kept; larger ones are data."""
+_MAX_BYTES, _MAX_HASHED, _MAX_OBJECTS = 1 << 22, 1 << 28, 4096
+"""Largest array whose content is kept, and whose content is hashed; and objects of an array that are looked at."""
 _ITERATORS = 4
 """Depth to which iterators of iterators are looked at."""
 _CONTAINERS = (list, dict, set, collections.deque)
@@ -130,7 +131,8 @@ class Element:
         return self.before[self.index]
 
     def put(self, value: Any) -> None:
-        items = [*self.before[: self.index], value, *self.before[self.index + 1 :]]
+        items = list(tuple.__iter__(self.whole.get()))
+        items[self.index] = value
         self.whole.put(type(self.before)(*items) if hasattr(self.before, "_fields") else tuple(items))
 
 
@@ -189,8 +191,10 @@ def _flat(items: Any) -> Iterator[Any]:
 def content_of(value: Any) -> Content | None:
     """Return the content of an object whose identity says nothing; None for others."""
     if is_a(value, np.ndarray):
-        if value.nbytes > _MAX_BYTES or value.dtype.hasobject:
-            return Content(None)
+        if value.dtype.hasobject:
+            return Content(repr([item for item in value.flat[:_MAX_OBJECTS] if is_a(item, *ATOMS)]))
+        if value.nbytes > _MAX_BYTES:
+            return Content(None if value.nbytes > _MAX_HASHED else hashlib.blake2b(value.tobytes()).digest())
         kept = np.array(value)
         return Content(kept.tobytes(), functools.partial(_write, value, kept))
     if is_a(value, np.random.Generator, np.random.RandomState):

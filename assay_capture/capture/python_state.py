@@ -22,7 +22,7 @@ import torch
 from .errors import CaptureError, LeftOver, Unsupported
 from .python_places import ATOMS, MISSING, Content, Element, Item, is_a
 from .python_values import OF_TORCH, PythonValues
-from .watched import depends, watched
+from .watched import Looks, depends, watched
 
 
 class PythonState:
@@ -62,7 +62,7 @@ class PythonState:
             if _differ(ours.get(path, MISSING), theirs.get(path, MISSING))
         ]
 
-    def watch(self, paths: list[str]) -> None:
+    def watch(self, paths: list[str], looks: Looks) -> None:
         """Replace what changes by values that raise if a program would depend on them.
 
         Raises Unsupported for one that nothing can take the place of. NOTE: what is in a container that changes its
@@ -74,17 +74,27 @@ class PythonState:
             if path.endswith(".length")
             for mark in "[."
         )
-        for path in paths:
+        for path in dict.fromkeys((*paths, *self._beside_of(paths))):
             if path.startswith(around) and not path.endswith(".length"):
                 continue
             whole = path.removesuffix(".length")
             value = self._found.objects.get(whole, MISSING)
             if isinstance(value, torch.Tensor):
                 continue
-            place, other = self._found.places.get(whole), watched(whole, value)
-            if place is None or other is None:
+            place, other = self._found.places.get(whole), watched(looks, whole, value)
+            if place is not None and other is not None:
+                place.put(other)
+            elif path in paths:
                 raise depends(whole)
-            place.put(other)
+
+    def _beside_of(self, paths: list[str]) -> list[str]:
+        """Return the other items of lists and tuples with items that change: they may change places next time."""
+        lists = tuple({path[: path.rindex("[") + 1] for path in paths if path.endswith("]")})
+        return [
+            path
+            for path in self._found.objects
+            if path.startswith(lists) and path.endswith("]") and path[: path.rindex("[") + 1] in lists
+        ]
 
 
 def put_back(found: PythonValues) -> None:
@@ -157,9 +167,10 @@ def check(before: PythonState, first: str, again: Callable[[], str]) -> None:
         raise depends(_named(changed))
     now = after.now()
     if counting := after.changed_in(now):
-        now.watch(counting)
-        if _traced(again, counting) != first:
-            raise depends(_named(counting))
+        looks: Looks = []
+        now.watch(counting, looks)
+        if _traced(again, counting) != first or looks:
+            raise depends(_named(looks or counting))
 
 
 def _named(paths: list[str]) -> str:

@@ -84,7 +84,9 @@ class PythonValues:
             if isinstance(items, dict) and (kept := Contained.of(items)) is not None:
                 self.contents.append(kept)
                 if items:
-                    shown = {key: id(item) if table == "_modules" else 0 for key, item in items.items()}
+                    shown = {
+                        key: id(item) if table == "_modules" else item is None for key, item in items.items()
+                    }
                     self.values[self._new(f"{path}{table}")] = repr(shown)
         for name, parameter in layer._parameters.items():
             if parameter is not None:
@@ -216,7 +218,7 @@ class PythonValues:
             self.of_namespace(f"{path}.", own, depth)
         for base in type(value).__mro__:
             for name, slot in list(vars(base).items()):
-                if is_a(slot, types.MemberDescriptorType):
+                if is_a(slot, types.MemberDescriptorType) and not name.startswith("__"):
                     place = Slot(value, slot)
                     self._value(f"{path}.{name}", place.get(), place, depth)
         self.of_class(type(value), depth)
@@ -279,11 +281,12 @@ class PythonValues:
 
 
 def _cached(cache: Any) -> Iterator[Any]:
-    """Yield what a cache keeps, with the keys of a bounded one. NOTE: it is nobody's to write to."""
-    for table in gc.get_referents(cache):
-        if type(table) is dict and table is not vars(cache):
-            for kept in table.values():
-                yield from gc.get_referents(kept) if type(kept).__name__ == "_lru_list_elem" else (kept,)
+    """Yield what a cache keeps, and its keys. NOTE: the cache itself is nobody's to write to."""
+    for kept in gc.get_referents(cache):
+        if type(kept) is dict and kept is not vars(cache):
+            yield from kept.values()  # NOTE: of a cache with a bound these are links, which hold nothing
+        elif kept is not cache.__wrapped__ and not is_a(kept, dict, type):
+            yield kept
 
 
 def _builtins(there: Mapping[str, Any]) -> Mapping[str, Any]:

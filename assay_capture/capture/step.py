@@ -110,6 +110,7 @@ def lowered(step: StepDefinition, traced: Traced, dropout: bool = True) -> Draft
     clipped = found if step.clip_norm is None else clip(b, found, step.clip_norm)
     clipped = clipped if step.clip_value is None else clip_values(b, clipped, step.clip_value)
     for name in parts.rewritten:
+        b.mark(f"written.{name}", parts.value(name))
         b.update(parts.slots[name], parts.value(name))
     as_optimizer(step.optimizer, step.scheduler, len(order)).build(
         b,

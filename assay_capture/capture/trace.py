@@ -171,6 +171,13 @@ def trace(
         traced.metric_names[:] = list(metrics)
         for name in names:
             _check_written(name, state[name], *memory[name])
+        for name, _ in (*module.named_buffers(), *module.named_parameters()):
+            if name not in given:
+                raise Unsupported(
+                    f"{name} becomes a tensor of the module in the step",
+                    "register it with a value before the capture, or call the module once",
+                    "module",
+                )
         with NoWrites(), phases.gradient():
             gradients = torch.autograd.grad(value, trained, allow_unused=True)
             found_gradients = [
@@ -263,6 +270,7 @@ def functional_graph(
             )
         check_writes(first)
         _without_generators(first)
+        _without_profiling(first)
         constants = (node.target for node in first.graph.nodes if node.op == "get_attr" and node.users)
         lifted = {name: getattr(first, name) for name in constants}
         check_constants(lifted, tensors)
@@ -289,6 +297,13 @@ def _without_generators(graph: torch.fx.GraphModule) -> None:
             if name.endswith("generator"):
                 plain = name.removesuffix("generator").removesuffix("_") or "default"
                 node.target = getattr(node.target.overloadpacket, plain)
+
+
+def _without_profiling(graph: torch.fx.GraphModule) -> None:
+    """Drop the marks of torch.profiler.record_function."""
+    for node in reversed(graph.graph.nodes):
+        if str(node.target).startswith("profiler."):
+            graph.graph.erase_node(node)
 
 
 class _Given(torch.fx.Interpreter):

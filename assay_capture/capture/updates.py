@@ -63,17 +63,16 @@ def compare_updates(step: StepDefinition, built: Built) -> str:
     twins = Twins.of(step)
     if twins is None:
         return f"updates by {type(step.optimizer).__name__} were not compared"
-    left, names = [], [name for name in frame.names if not frame.is_rewritten(name)]
+    left = list[str]()
     try:
         norms = {t: frame.norm(t) for t in steps} if step.clip_norm is not None else {}
-        for name in names:
+        for name in frame.names:
             try:
                 _compare(frame, twins, name, norms, steps)
             except NotAlone:
                 left.append(name)
     except NotAlone:
         left = frame.names
-    left += [name for name in frame.names if frame.is_rewritten(name)]
     if len(left) >= len(frame.names):
         return "updates of weights were not compared"
     but = f", but for {', '.join(left[:3])}{f' and {len(left) - 3} more' if len(left) > 3 else ''}"
@@ -108,7 +107,11 @@ def _compare(
     begun = (label for label in (f"param.{name}", f"average.{name}") if label in frame.slots)
     slots = {frame.slots[label]: start for label in begun}
     limit = _COARSE.get(type(frame.step.optimizer), TOLERANCE)
+    begins = start
     for t in steps:
+        if (written := frame.written(name, t, slots, rows)) is not None:
+            begins = written
+            weight.data.copy_(from_numpy(written))
         weight.grad = frame.gradient(name, t, rows)
         if frame.step.clip_norm is not None:
             torch.nn.utils.clip_grads_with_norm_([weight], frame.step.clip_norm, norms[t])
@@ -120,7 +123,7 @@ def _compare(
         slots |= dict(zip(places.values(), frame.after(list(places.values()), t, slots, rows), strict=True))
         for label, index in places.items():
             theirs = to_numpy(wanted[label].detach().float().contiguous())
-            apart = _distance(slots[index], theirs, start if label == f"param.{name}" else None)
+            apart = _distance(slots[index], theirs, begins if label == f"param.{name}" else None)
             if apart > limit:
                 raise CaptureError(
                     f"the program's update is not PyTorch's: {label} differs after step {t}, with the same gradients, "
@@ -192,6 +195,8 @@ class _Frame:
 
         of_data, given = reads({}), dict[int, tuple[str, int]]()
         for mark, place in built.marks.items():
+            if not mark.startswith("part."):
+                continue
             _, part, kind, name = mark.split(".", 3)
             if (
                 kind == "gradient"
@@ -202,9 +207,13 @@ class _Frame:
         slots = {label: k for k, label in enumerate(loaded.labels.slots)}
         return cls(step, loaded, built.marks, slots, given, reads(given))
 
-    def is_rewritten(self, name: str) -> bool:
-        """Return whether the forward pass writes to a parameter, so that an update begins with what it wrote."""
-        return any(self.hidden[k] for k in self._needed([self._source(self.slots[f"param.{name}"])], 1))
+    def written(self, name: str, t: int, before: Mapping[int, Array], rows: int | None) -> Array | None:
+        """Return what the forward pass of step t leaves of a parameter that it writes to, with this value before it.
+
+        None for a parameter that it does not write to. Raises NotAlone if that depends on data.
+        """
+        place = self.marks.get(f"written.{name}")
+        return None if place is None else self._values([place], t, before, rows=rows)[0].copy()
 
     def rows(self, name: str, steps: Sequence[int]) -> int | None:
         """Return how many rows of a parameter say all: some, if each element is updated by itself; None for all."""

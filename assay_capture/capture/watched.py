@@ -96,45 +96,53 @@ _WRITES: dict[type, tuple[str, ...]] = {
 _WORDS = (*("lt", "le", "gt", "ge", "eq", "ne", "hash", "len", "iter", "contains", "getitem", "mul", "rmul"),)
 
 
+Looks = list[str]
+"""Paths of what was looked at."""
+
+
 def depends(path: str) -> Unsupported:
     """Return the refusal of a step that another step makes another program."""
     return Unsupported(f"the step depends on {path}, which it changes itself", REMEDY, "module")
 
 
-def watched(path: str, value: Any) -> Any:
-    """Return a stand-in for a value; None for a kind of value that has none, such as a flag."""
+def watched(looks: Looks, path: str, value: Any) -> Any:
+    """Return a stand-in for a value; None for a kind of value that has none, such as a flag.
+
+    Where somebody looks at it, it raises, and adds its path to `looks`: the code of the step may go on after an error.
+    """
     if isinstance(value, np.integer | np.floating):
         value = value.item()
     kind = type(value)
     if kind in (int, float):
-        return _Number(path, value)
+        return _Number(looks, path, value)
     if kind is str:
-        return _words(path, value)
+        return _words(looks, path, value)
     if kind in (collections.OrderedDict, collections.defaultdict, collections.Counter):
         kind = dict
     if kind in _WRITES:
-        return _Container(path, value, _WRITES[kind])
+        return _Container(looks, path, value, _WRITES[kind])
     if kind is np.ndarray:
-        return _Array(path, value)
-    return _Count(path, value) if kind is itertools.count else None
+        return _Array(looks, path, value)
+    return _Count(looks, path, value) if kind is itertools.count else None
 
 
 class _StandIn:
     """Raises Unsupported for whatever looks at it."""
 
-    __slots__ = ("_path", "_value")
+    __slots__ = ("_looks", "_path", "_value")
 
-    def __init__(self, path: str, value: Any) -> None:
-        self._path, self._value = path, value
+    def __init__(self, looks: Looks, path: str, value: Any) -> None:
+        self._looks, self._path, self._value = looks, path, value
 
     def __getattr__(self, name: str) -> Any:
-        raise depends(self._path)
+        _refuse(self)
 
     def __repr__(self) -> str:
         return repr(self._value)
 
 
 def _refuse(self: Any, *_: Any) -> Any:
+    self._looks.append(self._path)
     raise depends(self._path)
 
 
@@ -148,7 +156,7 @@ class _Number(_StandIn):
     __slots__ = ()
 
     def __str__(self) -> Any:
-        return _words(self._path, str(self._value))
+        return _words(self._looks, self._path, str(self._value))
 
     def __format__(self, form: str) -> str:
         return format(self._value, form)
@@ -160,7 +168,7 @@ def _counted(name: str) -> Callable[..., Any]:
         result = getattr(self._value, name, lambda *_: NotImplemented)(*values)
         if result is NotImplemented and all(type(value) in (int, float) for value in values):
             result = getattr(float(self._value), name, lambda *_: NotImplemented)(*map(float, values))
-        return _Number(self._path, result) if type(result) in (int, float) else _refuse(self)
+        return _Number(self._looks, self._path, result) if type(result) in (int, float) else _refuse(self)
 
     return method
 
@@ -174,8 +182,8 @@ class _Container(_StandIn):
 
     __slots__ = ("_writes",)
 
-    def __init__(self, path: str, value: Any, writes: tuple[str, ...]) -> None:
-        super().__init__(path, value)
+    def __init__(self, looks: Looks, path: str, value: Any, writes: tuple[str, ...]) -> None:
+        super().__init__(looks, path, value)
         self._writes = writes
 
     def __getattr__(self, name: str) -> Any:
@@ -200,7 +208,9 @@ class _Array(_StandIn):
 
     def __getitem__(self, place: Any) -> Any:
         item = self._value[place]
-        return _Number(self._path, item.item()) if isinstance(item, np.generic) else _refuse(self)
+        return (
+            _Number(self._looks, self._path, item.item()) if isinstance(item, np.generic) else _refuse(self)
+        )
 
     def __setitem__(self, *_: Any) -> None:
         """Take an element."""
@@ -215,17 +225,18 @@ class _Count(_StandIn):
     __slots__ = ()
 
     def __next__(self) -> Any:
-        return _Number(self._path, next(self._value))
+        return _Number(self._looks, self._path, next(self._value))
 
 
-def _words(path: str, text: str) -> Any:
+def _words(looks: Looks, path: str, text: str) -> Any:
     """Return words that can be joined and printed. NOTE: they are a str, which str() of a number has to give."""
 
     def refuse(*_: Any) -> Any:
+        looks.append(path)
         raise depends(path)
 
     def joined(self: Any, other: str) -> Any:
-        return _words(path, str.__add__(self, other))
+        return _words(looks, path, str.__add__(self, other))
 
     def attribute(self: Any, name: str) -> Any:
         return object.__getattribute__(self, name) if name.startswith("__") else refuse()

@@ -16,8 +16,10 @@ from torch import nn
 from assay_capture.capture import SGD, Unsupported, capture
 from assay_capture.capture.seeded import data_order
 
+from . import eager
+
 X = np.random.default_rng(0).standard_normal((16, 6)).astype(np.float32)
-DATA = {"x": X, "y": np.arange(16) % 3}
+DATA: eager.Data = {"x": X, "y": np.arange(16) % 3}
 ORDER = data_order(0, 16, 4, 4)
 LATE = 8
 """The step at which what is counted begins to act: none that a build computes."""
@@ -248,17 +250,16 @@ def _named_default() -> tuple[Callable[..., torch.Tensor], Callable[[], Any]]:
         calls[0] += 1
         return cross_entropy(output, target) * (2 if calls[0] > LATE else 1)
 
-    return loss, lambda: loss.__kwdefaults__["calls"][0]
+    return loss, lambda: (loss.__kwdefaults__ or {})["calls"][0]
 
 
 def _attribute() -> tuple[Callable[..., torch.Tensor], Callable[[], Any]]:
     def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        function.calls += 1
-        return cross_entropy(output, target) * (2 if function.calls > LATE else 1)
+        vars(loss)["calls"] += 1
+        return cross_entropy(output, target) * (2 if vars(loss)["calls"] > LATE else 1)
 
-    function: Any = loss
-    function.calls = 0
-    return loss, lambda: function.calls
+    vars(loss)["calls"] = 0
+    return loss, lambda: vars(loss)["calls"]
 
 
 class _Loss:

@@ -13,8 +13,10 @@ from torch import nn
 from assay_capture.capture import SGD, CaptureError, Unsupported, capture
 from assay_capture.capture.seeded import data_order
 
+from . import eager
+
 X = np.random.default_rng(0).standard_normal((16, 6)).astype(np.float32)
-DATA = {"x": X, "y": np.arange(16) % 3}
+DATA: eager.Data = {"x": X, "y": np.arange(16) % 3}
 ORDER = data_order(0, 16, 4, 4)
 cross_entropy = nn.functional.cross_entropy
 outside = torch.zeros(3)
@@ -55,8 +57,9 @@ def test_a_hook_of_a_parameter_does_not_read_a_buffer_that_is_written_to() -> No
 
 def test_a_buffer_that_nothing_writes_to_may_be_read() -> None:
     module = nn.Linear(6, 3)
-    module.register_buffer("weights", torch.tensor([1.0, 2.0, 3.0]))
-    captured(module, lambda y, target: cross_entropy(y, target, module.weights))
+    weights = torch.tensor([1.0, 2.0, 3.0])
+    module.register_buffer("weights", weights)
+    captured(module, lambda y, target: cross_entropy(y, target, weights))
 
 
 def _write_global(y: torch.Tensor) -> torch.Tensor:

@@ -144,7 +144,7 @@ def _rebind_past_the_module(module: Any) -> None:
 )
 def test_what_a_step_writes_slowly_is_there_after_many(write: Callable[[Any], Any]) -> None:
     rng, steps = np.random.default_rng(1), 40
-    data = {"x": rng.standard_normal((16, 6)).astype(np.float32), "y": np.arange(16) % 3}
+    data: eager.Data = {"x": rng.standard_normal((16, 6)).astype(np.float32), "y": np.arange(16) % 3}
     order, module = data_order(0, 16, 4, steps), Kept(write)
     loss = nn.functional.cross_entropy
     ours, slots = eager.run_program(capture(module, loss, SGD(0.1), data, order), steps)
