@@ -1,4 +1,4 @@
-"""What depends on how a batch is given, compared between steps of eager PyTorch alone.
+"""Comparison of steps of eager PyTorch that get one batch in different ways.
 
 type      a program has i64 and f32 only; smaller numbers are taken as these, which changes no value, but what a module
           computes with them may be another: sums of uint8 wrap, float16 overflows, a module may ask for the dtype

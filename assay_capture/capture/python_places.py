@@ -40,7 +40,7 @@ def is_a(value: Any, *kinds: type) -> bool:
 
 
 class Place(Protocol):
-    """Where a value is."""
+    """The place of a value."""
 
     def get(self) -> Any: ...
 
@@ -138,7 +138,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Content:
-    """What an object held at a moment whose identity says nothing: an array, a generator, an iterator."""
+    """The content at a moment of an object whose identity says nothing: an array, a generator, an iterator."""
 
     known: Any
     back: Callable[[], None] | None = None
@@ -146,7 +146,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Contained:
-    """What a container held. NOTE: methods of Python's own class are called, since a subclass may have others."""
+    """Items that a container held. NOTE: methods of Python's own class are called: a subclass may have others."""
 
     container: Any
     items: Any

@@ -26,7 +26,7 @@ from .watched import Looks, depends, watched
 
 
 class PythonState:
-    """What a module and its loss keep in Python at one moment (`PythonValues`): to be compared, and to be put back.
+    """The state in Python of a module and its loss at one moment (`PythonValues`): to be compared, and put back.
 
     `beside` takes part in the loss: a function, a module, or an object such as a trainer. As a context manager it puts
     everything back at the end.
@@ -114,7 +114,7 @@ def put_back(found: PythonValues) -> None:
 
 
 _SAME = (types.BuiltinFunctionType, types.BuiltinMethodType, types.ModuleType, torch.nn.Module, type)
-"""What is another one if it is another object."""
+"""Kinds of values that are another one if they are another object."""
 
 
 def _differ(first: Any, second: Any) -> bool:

@@ -48,7 +48,7 @@ Owner = Any
 
 
 class PythonValues:
-    """What is reached from some roots at one moment: `values` to compare, and `objects` to put back in `places`."""
+    """Values that are reached at one moment: `values` to compare, and `objects` to put back in their `places`."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}

@@ -108,7 +108,7 @@ def depends(path: str) -> Unsupported:
 def watched(looks: Looks, path: str, value: Any) -> Any:
     """Return a stand-in for a value; None for a kind of value that has none, such as a flag.
 
-    Where somebody looks at it, it raises, and adds its path to `looks`: the code of the step may go on after an error.
+    Where somebody looks at it, it raises, and adds its path to `looks`: the step may swallow the error.
     """
     if isinstance(value, np.integer | np.floating):
         value = value.item()
