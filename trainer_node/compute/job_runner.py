@@ -99,17 +99,17 @@ class JobRunner(RunExecution):
     def refused(self, job_id: int) -> str | None:
         """Return the reason why the job was refused, or None."""
         work = self._works.get(job_id)
-        if work is None:
-            return None
-        return work.refused or work.late or work.short
+        return None if work is None else work.refused or work.late or work.short
 
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the job's claim; None until it is computed. ``ours``: we have staked on it; no time limit."""
         self._at_stake(job.id, ours)
-        revealed = not self._followed(job) or any(claim.slot for claim in job.claims)
-        work = self._fetched(job, ours) if revealed else None
+        if self._followed(job) and not any(claim.slot for claim in job.claims):
+            return None
+        work = self._work(job, ours)
         # SAFETY: in a job in which we have a stake nothing is left to decide by its cost.
-        if work is None or (self._measured(work) is None and not ours):
+        begins = self._fetched(work) and (self._measured(work) is not None or ours)
+        if work.claim is None and (not begins or self._clock() < work.run_tries.retry_at):
             return None
         if work.claim is None:
             # NOTE: the logs of a stranger's run may have to be waited for, and restoring has few threads.
@@ -222,9 +222,7 @@ class JobRunner(RunExecution):
     def whole_ready_in_s(self, job: JobView) -> float | None:
         """Estimate, as `ready_in_s`, the seconds until the job's whole run is known."""
         before_s, estimate = self.whole_after_s(job), self._estimate(job)
-        if before_s is None or estimate is None:
-            return None
-        return before_s + self._left_s(job, estimate)
+        return None if before_s is None or estimate is None else before_s + self._left_s(job, estimate)
 
     def whole_after_s(self, job: JobView) -> float | None:
         """Estimate, as `ready_in_s`, the seconds that others take before, or from, the job's whole run."""
@@ -288,9 +286,8 @@ class JobRunner(RunExecution):
     def _estimate(self, job: JobView) -> CostEstimate | None:
         """Return a job's cost, if it was measured, whatever has failed since."""
         work = self._works.get(job.id)
-        if work is None or (estimate := work.first_step) is None:
-            return None
-        return estimate.at_least(self._step_book.of(work.key))
+        estimate = None if work is None else work.first_step
+        return None if work is None or estimate is None else estimate.at_least(self._step_book.of(work.key))
 
     def _runs_s(self, but: int, own_s: float) -> float | None:
         """Return the seconds that whole runs of other jobs take from one of ``own_s``: those with our stake all theirs,
@@ -349,11 +346,11 @@ class JobRunner(RunExecution):
 
     def _prepared(self, job: JobView, ours: bool = False) -> CostEstimate | None:
         """Return a job's cost, once its package is here and it is measured."""
-        work = self._fetched(job, ours)
-        return None if work is None else self._measured(work)
+        work = self._work(job, ours)
+        return self._measured(work) if self._fetched(work) else None
 
-    def _fetched(self, job: JobView, ours: bool) -> Work | None:
-        """Return the work of a job whose package is here."""
+    def _work(self, job: JobView, ours: bool) -> Work:
+        """Return what is done for a job, by what the job is now."""
         work = self._works.get(job.id)
         if work is None or self.is_another(job):
             self.forget(job.id)
@@ -362,24 +359,27 @@ class JobRunner(RunExecution):
         work.job, work.share.worth = job, job.at_stake  # it has changed: others may serve its logs by now
         work.share.due = job.commit_end if job.phase is JobPhase.TRAINING else 0.0
         self._allow_logs(work)
-        if self._clock() >= work.refused_until:
+        return work
+
+    def _fetched(self, work: Work) -> bool:
+        """Return whether a job's package is here."""
+        now = self._clock()
+        if now >= work.refused_until:
             work.refused, work.refused_until = None, math.inf
-        if work.refused is not None or self._clock() < work.retry_at:
-            return None
-        future = self._packages.fetching(work)
-        if future is None:
+        if work.refused is not None or (now < work.package_tries.retry_at and not work.here):
+            return False
+        if (future := self._packages.fetching(work)) is None:
             self._outcomes.leave(work)
-            return None
-        if self._outcomes.result(work, future) is not None:
-            return work
-        if future.done():
+            return False
+        here = self._outcomes.result(work, future) is not None
+        if not here and future.done():
             work.package = None
-        return None
+        return here
 
     def _measured(self, work: Work) -> CostEstimate | None:
         """Return the cost of a job whose package is here, once it is measured."""
         if work.prepared is None:
-            if self._clock() < work.measures_at or work.package is None:
+            if self._clock() < work.measure_tries.retry_at or work.package is None:
                 return None
             fetched = work.package.result()
             work.prepared = fetched.measuring or self._packages.measuring(work)

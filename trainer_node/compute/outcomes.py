@@ -23,6 +23,7 @@ from ..observe.problems import Problems
 from ..run.cost_estimate import StepTooLong
 from ..run.replay import Interrupted
 from .packages import Lost, Work
+from .tries import Tries
 
 RETRY_S = 5.0
 MAX_RETRY_S = {True: 600.0, False: 60.0}
@@ -53,26 +54,25 @@ class Outcomes:
         """Return the result of ``future``, or None. After an error, refuse the job or delay the next attempt."""
         if not future.done():
             return None
-        part = "package" if future is work.package or future is work.prepared else "run"
-        if future is work.prepared and work.ours:
-            part = "measure"
-        error = future.exception()
+        part = "package" if future is work.package else "measure" if future is work.prepared else "run"
+        tries, error = work.tries_of(future), future.exception()
         if error is None:
-            self._problems.job(work.job.id, part, None, ours=work.ours)
-            work.short = None
+            tries.done()
+            # NOTE: a run that is known may fail to come back.
+            if part != "run" or not work.return_tries.failures:
+                self._problems.job(work.job.id, part, None, ours=work.ours)
             return future.result()
         if work.log_source is not None:
             work.log_source.wanted = isinstance(error, LogsLate)
         if isinstance(error, StepTooLong) and self._too_long(work):
             return None
         if isinstance(error, MemoryShort):
-            self.wait(work, error)
+            self.wait(work, tries, error)
             return None
         if isinstance(error, Lost):
             self.lost(work)
-        if part == "measure":
-            # SAFETY: it keeps us from nothing else in the job.
-            work.measures_at = self._clock() + MAX_RETRY_S[False]
+        if part == "measure" and work.ours:
+            tries.retry_at = self._clock() + MAX_RETRY_S[False]
             _log.warning("job.not_measured", job=work.job.id, reason=str(error))
             self.failed(work, part, error)
             return None
@@ -84,11 +84,11 @@ class Outcomes:
             self.failed(work, part, error)
             return None
         if work.log_source is not None and work.log_source.reached > work.reached:
-            work.reached, work.failures = work.log_source.reached, 0
-        work.retry_at = self._clock() + delay_s(work.job, work.failures, error)
-        work.failures += 1
+            work.reached, tries.failures = work.log_source.reached, 0
+        tries.retry_at = self._clock() + delay_s(work.job, tries.failures, error)
+        tries.failures += 1
         if work.log_source is not None and work.log_source.wanted and work.log_source.shown:
-            work.retry_at = 0.0  # they were shown while it ended
+            tries.retry_at = 0.0  # they were shown while it ended
         if isinstance(error, Interrupted):
             _log.info("train.interrupted", job=work.job.id, reason=str(error))
             return None
@@ -101,17 +101,18 @@ class Outcomes:
             )
         return None
 
-    def wait(self, work: Work, short: MemoryShort) -> None:
-        """Ask for memory again soon, or report once that a job is left to others, and look at it again later.
+    def wait(self, work: Work, tries: Tries, short: MemoryShort) -> None:
+        """Ask for memory again soon for what has made these tries, or report once that it is left to others, and look
+        at it again later.
 
         NOTE: nothing has failed, so the next delay is not longer.
         """
-        work.retry_at = self._clock() + (RETRY_S if short.waits else retry_s(work.job))
+        tries.retry_at = self._clock() + (RETRY_S if short.waits else retry_s(work.job))
         if short.waits:
             _log.info("job.waits", job=work.job.id, reason=str(short))
-        elif work.short is None:
+        elif tries.short is None:
             _log.warning("job.left_to_others", job=work.job.id, reason=str(short))
-        work.short = None if short.waits else str(short)
+        tries.short = None if short.waits else str(short)
 
     def lost(self, work: Work) -> None:
         """Let a package be fetched again, unless that runs already."""

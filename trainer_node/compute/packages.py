@@ -46,6 +46,7 @@ from ..storage.disk_keeper import Keeper
 from .lanes import Lanes
 from .ordered import Ordered
 from .processors import Share
+from .tries import Tries
 
 DRY_RUN_S = 60.0
 """Seconds that the first step of a new job's program may take."""
@@ -91,8 +92,11 @@ class Work:
     """The program of a run that follows logs, for requests of those that nobody serves."""
     refused: str | None = None
     refused_until: float = math.inf
-    retry_at: float = 0.0
-    failures: int = 0
+    package_tries: Tries = field(default_factory=Tries)
+    measure_tries: Tries = field(default_factory=Tries)
+    run_tries: Tries = field(default_factory=Tries)
+    return_tries: Tries = field(default_factory=Tries)
+    """Those of the run, to come back from the disk."""
     reached: int = 0
     """The last step that its followed logs had reached when it failed last."""
     period: str = ""
@@ -100,16 +104,12 @@ class Work:
     wait: Budget | None = None
     left: str | None = None
     """Reason for leaving the job to others, once that is reported."""
-    short: str | None = None
-    """Why there is no memory for the job."""
     short_operators: bool = False
     """True if each operator of its program is sure to end within `DRY_RUN_S`, on any machine."""
     dry_runs: int = 0
     """Turns in which its first step took too long."""
     measured: int = 0
     measure_at: float = math.inf
-    measures_at: float = 0.0
-    """Time of the next measurement of a job of ours that could not be measured."""
     done: int = 0
     """Steps of the whole run that are computed."""
     times: StepTimes = field(default_factory=StepTimes)
@@ -135,6 +135,20 @@ class Work:
         if prepared is None or not prepared.done() or prepared.exception() is not None:
             return None
         return prepared.result()
+
+    @property
+    def short(self) -> str | None:
+        """Why there is no memory for one of its works."""
+        works = self.package_tries, self.measure_tries, self.run_tries, self.return_tries
+        return next((tries.short for tries in works if tries.short is not None), None)
+
+    def tries_of(self, future: Future[Any]) -> Tries:
+        """Return the tries of the work that has given ``future``."""
+        if future is self.package:
+            return self.package_tries
+        if future is self.prepared:
+            return self.measure_tries
+        return self.return_tries if future is self.restored else self.run_tries
 
     @property
     def usual_s(self) -> float:

@@ -55,7 +55,7 @@ class Resting:
         if work.restored is not None and work.restored.done():
             self._outcomes.result(work, work.restored)
             work.restored = None
-        elif work.restored is None and self._clock() >= work.retry_at:
+        elif work.restored is None and self._clock() >= work.return_tries.retry_at:
             done = StoredCheckpoints(self._database, work.key).last == work.job.program.steps
             work.restored = self._restore(work) if done else self._begin(work)
 

@@ -150,7 +150,7 @@ class RunExecution:
         assert work.log_source is not None
         work.log_source.deliver(shown)
         if work.log_source.wanted:
-            work.retry_at = 0.0
+            work.run_tries.retry_at = work.return_tries.retry_at = 0.0
 
     def _store(self, job_id: int, *, result: bool = False) -> Store:
         """Return the store for the artifacts of a job."""

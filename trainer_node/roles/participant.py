@@ -277,6 +277,8 @@ class Participant(Role):
 
     def _differs(self, job: JobView, own: RunClaim | None) -> bool:
         """Return whether a root is claimed, or was and may be, that is not our result, and we might stake on that."""
+        # NOTE: what we have computed stays known while it cannot be claimed.
+        own = self._runner.known(job.id) if own is None else own
         if own is None or job.phase.ended or self._node.settings.mode is not Mode.CHALLENGE:
             return False
         return any(group.refutes is None and group.root != own.root for group in job.groups)
@@ -340,8 +342,7 @@ class Participant(Role):
 
     def _learn(self, job: JobView) -> list[Due]:
         """Measure what a job may ask of us. It takes time, and nothing of it is due."""
-        estimate = self._runner.prepare(job)
-        if estimate is not None:
+        if (estimate := self._runner.prepare(job)) is not None:
             self._node.duties.learn(job, estimate)
         return []
 
@@ -379,10 +380,9 @@ class Participant(Role):
 
     def _responses(self, snapshot: Snapshot, job: JobView, own: RunClaim) -> Iterator[Due]:
         """Yield answers to the requests for data of the root that we have claimed."""
-        group = job.group_of_root(own.root)
         if self._responder is None:
             return
-        if group is not None and not group.dead:
+        if (group := job.group_of_root(own.root)) is not None and not group.dead:
             yield from self._responder.due(snapshot, job, group, self._runner.replay(job.id))
         else:
             self._responder.let_go(snapshot, job.id)

@@ -167,7 +167,9 @@ def test_a_stake_whose_duty_is_not_known_is_measured_in_a_turn_of_its_own(
         knows=lambda _: False,
         learn=lambda of, found: learnt.append((of.id, found)),
     )
-    part._runner = SimpleNamespace(prepare=lambda _: estimate, is_another=lambda _: False)
+    part._runner = SimpleNamespace(
+        prepare=lambda _: estimate, is_another=lambda _: False, known=lambda _: None
+    )
     snapshot: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=1), confirm=lambda **_: None)
     found = {turn.of: turn.decide for turn in part.turns(snapshot, job)[1]}
     assert list(found["duty"]()) == []

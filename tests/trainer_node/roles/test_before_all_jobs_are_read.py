@@ -96,7 +96,7 @@ def test_a_claim_and_a_refutation_open_a_stake_where_none_is_ours(tmp_path: Path
 def test_a_deposit_for_logs_waits_where_nothing_is_ours(tmp_path: Path, ours: bool) -> None:
     """The attack: jobs with withheld logs, whose deposits take what jobs may need that were not read yet."""
     node = member(tmp_path, mode=Mode.CHALLENGE)
-    runner: Any = SimpleNamespace(works_at=lambda _: False, is_another=lambda _: False)
+    runner: Any = SimpleNamespace(works_at=lambda _: False, is_another=lambda _: False, known=lambda _: None)
     part: Any = Participant(node, runner, lambda *_: ([], None))
     part._requester = SimpleNamespace(due=lambda *_, opens: [act("close"), act("request", opens=opens)])
     part._jobs = part._disputes = None

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from trainer_node.compute.mending import MEND_S
 from trainer_node.errors import RoomKept
 from trainer_node.play.actions import JobAction
 from trainer_node.roles.acceptance import Acceptance
+from trainer_node.roles.participant import Participant
 from trainer_node.roles.whole_runs import WholeRuns
 from trainer_node.run.tensors import Takes
 from trainer_node.storage.artifacts import Kind, Name
@@ -107,6 +109,60 @@ class Challenger:
                 until(lambda: not self.works.busy, seconds)
         return False
 
+    def fills(self) -> None:
+        """Let a stranger's run have filled the disk, so that what can be computed again goes."""
+        self.later()
+        self.keeper._urgent = -math.inf
+        self.keeper._store_bytes = self.keeper._store.usage.total - 4096
+        self.keeper.collect()
+        self.keeper._store_bytes = 0
+
+
+class Playing:
+    """The rounds of a participant for a challenger."""
+
+    def __init__(self, one: Challenger) -> None:
+        self.one, self.acts, self.now = one, list[JobAction](), 0
+        self.role = Participant(one.node, one.works, self._decide)
+
+    def go(self, of: JobView) -> list[JobAction]:
+        """Let a round pass; return what is due."""
+        block = SimpleNamespace(number=1, base_fee=0)
+        at: Any = SimpleNamespace(now=self.now, confirm=lambda **_: None, doubt=None, block=block)
+        self.acts.clear()
+        self.role.turns(at, of)
+        return self.acts[:]
+
+    def computes(self, folder: Path) -> None:
+        """Compute the run, from which something differs; an ally of the liar has claimed the right root."""
+        one = self.one
+        one.keeper.considers(JOB, stakes=True)
+        with serving(folder / "client") as uri:
+            until(lambda: self.go(shown(uri, ally=True)) == [] and one.works.known(JOB) == CLAIM)
+            until(lambda: not one.works.busy)
+            self.go(shown(uri, ally=True))
+        assert self.differing == {JOB}
+
+    def claims(self, of: JobView) -> bool:
+        """Return whether the right root is claimed in the end."""
+        for _ in range(40):
+            self.one.clock.on(MEND_S)
+            self.one.keeper._tried = -math.inf
+            if JobAction.CHALLENGE in self.go(of):
+                return True
+            with contextlib.suppress(AssertionError):
+                until(lambda: not self.one.works.busy, 1.0)
+        return False
+
+    @property
+    def differing(self) -> frozenset[int]:
+        return self.one.keeper._resting_states.differing()
+
+    def _decide(self, of: JobView, _: int) -> tuple[list[JobAction], Any]:
+        found = self.one.whole.decide(of, self.now)
+        self.acts[:] = found[0]
+        return found
+
 
 @pytest.fixture
 def one(tmp_path: Path) -> Iterator[Challenger]:
@@ -175,3 +231,22 @@ def test_room_for_its_disputes_is_kept(one: Challenger, tmp_path: Path, other: s
         one.later()
         one.node.wei = RICH
         assert one.claims(shown(uri))
+
+
+def test_what_differs_is_kept_while_our_run_comes_back(one: Challenger, tmp_path: Path) -> None:
+    """The attack: a stranger's run has the memory for a moment, so that our run comes back later. Nothing was known of
+    the job meanwhile; so nothing differed, which others confirmed of the look."""
+    playing = Playing(one)
+    playing.computes(tmp_path)
+    one.keeper._fitted.clear()  # more than FITTED_S have passed
+    one.fills()
+    tensors, given = one.works._tensors, shown(SILENT, ally=True, given_away=True)
+    tensors.of(OTHER, Takes(step=tensors.limit))
+    with tensors.lent(OTHER, waits=False):
+        for _ in range(8):
+            playing.go(given)
+            until(lambda: not one.works.busy)
+            one.clock.on(1.0)
+            assert playing.differing == {JOB}
+    one.fills()
+    assert playing.claims(given)

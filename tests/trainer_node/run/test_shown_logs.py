@@ -223,7 +223,7 @@ def test_a_run_that_waits_for_a_log_goes_on_when_all_are_shown(desk: Desk) -> No
         work.log_source._absent[near.STEPS] = _Absent(0.0, 0.0, 2, needed=True)  # another window, say
         desk.round()
         assert until(lambda: desk.works.train(desk.view)) == desk.revealed.claim
-        assert work.failures == 0, "it has not failed"
+        assert work.run_tries.failures == 0, "it has not failed"
     finally:
         desk.server.release.set()
 
@@ -244,8 +244,8 @@ def test_only_a_run_that_ended_for_want_of_logs_begins_again_at_once(
     for failed in (LogsLate("no server"), error):
         future: Any = SimpleNamespace(done=lambda: True, exception=lambda failed=failed: failed)
         desk.works._outcomes.result(work, future)
-    later, failures = work.retry_at, work.failures
+    later, failures = work.run_tries.retry_at, work.run_tries.failures
     assert later > before
     desk.works.deliver(1, Shown(near.TERMS, near.PROGRAM, desk.view.logs, desk.answers()))
-    assert work.retry_at == (0.0 if at_once else later)
-    assert work.failures == failures
+    assert work.run_tries.retry_at == (0.0 if at_once else later)
+    assert work.run_tries.failures == failures

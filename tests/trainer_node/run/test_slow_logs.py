@@ -246,7 +246,7 @@ def test_one_look_with_a_short_period_starves_no_run(
         slow.release.set()
 
         def later() -> RunClaim | None:
-            clock.to(works._works[1].retry_at)
+            clock.to(works._works[1].run_tries.retry_at)
             return works.train(view)
 
         assert until(later) == revealed.claim
@@ -293,11 +293,11 @@ def test_the_delay_of_a_run_that_gets_on_does_not_grow(
         until(lambda: works.prepare(view))
         work = works._works[1]
         while (claim := works.train(view)) is None:
-            if not works.busy and work.retry_at > clock():
+            if not works.busy and work.run_tries.retry_at > clock():
                 failures += 1
-                delays.append(work.retry_at - clock())
+                delays.append(work.run_tries.retry_at - clock())
                 slow.lost -= set(names[:failures])
-                clock.to(work.retry_at)
+                clock.to(work.run_tries.retry_at)
         assert claim == revealed.claim
         assert delays == [outcomes.RETRY_S] * len(set(names))
         assert len(delays) > 3
@@ -310,9 +310,9 @@ def test_the_delay_is_a_share_of_the_period(tmp_path: Path, database: Database, 
         while len(delays) < 8:
             works.prepare(nowhere)
             work = works._works[1]
-            if work.retry_at > clock():
-                delays.append(work.retry_at - clock())
-                clock.to(work.retry_at)
+            if work.package_tries.retry_at > clock():
+                delays.append(work.package_tries.retry_at - clock())
+                clock.to(work.package_tries.retry_at)
         assert delays[:2] == [outcomes.RETRY_S, 2 * outcomes.RETRY_S]
         assert delays[-1] == retry_s(nowhere) == 20.0
 

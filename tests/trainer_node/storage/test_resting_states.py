@@ -273,10 +273,16 @@ class Node:
                 rules=rules(clock=DAY),
             )
 
+    def delayed(self, job_id: int) -> bool:
+        """Return whether something of a job is tried again later."""
+        work, now = self.works._works[job_id], self.clock()
+        tries = work.package_tries, work.measure_tries, work.run_tries, work.return_tries
+        return any(one.retry_at > now for one in tries)
+
     def computed(self, of: JobView) -> bool:
         """Let rounds pass until the job's run is known, or has been left to others some times."""
         for _ in range(6):
-            until(lambda: self.works.prepare(of) or self.works._works[of.id].retry_at > self.clock())
+            until(lambda: self.works.prepare(of) or self.delayed(of.id))
             self.keeper._tried = float("-inf")
             self.keeper.stake(of.id, False)
             known = self.whole.decide(of, int(self.clock()))[1]

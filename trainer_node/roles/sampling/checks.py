@@ -16,6 +16,7 @@ from referee_py.errors import AssayError
 
 from ...chain import JobView
 from ...compute.processors import Share
+from ...compute.tries import Tries
 from ...errors import Malformed
 from ...network.sources import Source
 from ...run.refutation import Refuted
@@ -78,9 +79,7 @@ class Root:
     fetched: int = 0
     """The seconds of processors and the bytes that have been spent on it."""
     running: Future[None] | None = None
-    failures: int = 0
-    retry_at: float = 0.0
-    """Time of the next attempt after so many failures, by the clock of this machine."""
+    tries: Tries = field(default_factory=Tries)
 
     @property
     def runs(self) -> bool:

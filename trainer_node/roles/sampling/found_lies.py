@@ -129,7 +129,7 @@ class LieRunner(IntervalRunner):
             root.running = self._threads.begin(partial(self._find_staked, task))
 
     def _due(self, root: Root) -> bool:
-        return root.running is None and self._clock() >= root.retry_at
+        return root.running is None and self._clock() >= root.tries.retry_at
 
     def _add(self, task: Task, found: Part) -> None:
         """Note what was found wrong. NOTE: it may have been asked to give way before it was noted."""

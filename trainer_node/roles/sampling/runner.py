@@ -80,8 +80,7 @@ class SampleRunner(LieRunner):
         self._see(job, checks, now)
         for root in checks.works():
             self._note(job, checks, root)
-        # SAFETY: what has failed in the job, or is not measured yet, delays other works of it, but nothing on which a
-        # stake rests.
+        # SAFETY: that the job is not measured yet delays other works of it, but nothing on which a stake rests.
         if ours and self._works[job.id].here:
             self._find_again(job, checks)
         if prepared:
@@ -247,18 +246,17 @@ class SampleRunner(LieRunner):
         done, root.running = root.running, None
         work, error = self._works[job.id], done.exception()
         if error is None:
-            root.failures = 0
-            if not any(other.failures for other in checks.works()):
+            root.tries.done()
+            if not any(other.tries.failures for other in checks.works()):
                 self._problems.job(job.id, "run", None, ours=work.ours)
             return
         if isinstance(error, MemoryShort):
-            self._outcomes.wait(work, error)
-            root.retry_at = work.retry_at
+            self._outcomes.wait(work, root.tries, error)
             return
         if isinstance(error, Lost):
             self._outcomes.lost(work)
-        root.retry_at = self._clock() + delay_s(job, root.failures, error)
-        root.failures += 1
+        root.tries.retry_at = self._clock() + delay_s(job, root.tries.failures, error)
+        root.tries.failures += 1
         if isinstance(error, Interrupted):
             return
         self._outcomes.failed(work, "run", error)

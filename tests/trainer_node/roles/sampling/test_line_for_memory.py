@@ -24,7 +24,7 @@ def test_a_small_interval_is_checked_while_a_large_one_waits(siege: Siege, waits
     with tensors.lent(3, beside=True):  # an interval of many small steps
         if waits:
             siege.check(large)
-            until(lambda: siege.check(large) and node._works[2].retry_at)
+            until(lambda: siege.check(large) and siege.delayed(2))
 
         def look() -> list[int]:
             if waits:

@@ -92,7 +92,7 @@ class Runner(SampleRunner):
         ended = [root.running for root in checks.works() if root.running is not None]
         wait(ended)
         for root in checks.works():
-            root.running, root.retry_at = None, 0.0
+            root.running, root.tries.retry_at = None, 0.0
         for future in ended:
             future.result()
         return checks.found()

@@ -98,6 +98,10 @@ class Siege:
         """Return the intervals found wrong in each job by now."""
         return [[lie.index + 1 for lie in self.node.check(of, int(self.clock()), ours=ours)] for of in jobs]
 
+    def delayed(self, number: int) -> bool:
+        """Return whether the check of a root of a job is tried again later."""
+        return any(root.tries.retry_at > 0.0 for root in self.node._checks[number].works())
+
     def queued(self, of: JobView) -> bool:
         """Return whether a root of a job waits for a lane."""
         rows = list(self.node._lanes._rows.values())
@@ -198,7 +202,9 @@ def test_what_is_staked_on_waits_for_no_failure_of_its_job(siege: Siege) -> None
     refuted(siege)
     of = siege.job(1, siege.lie)
     siege.prepared(of)
-    siege.node._works[1].retry_at = 1e9
+    work = siege.node._works[1]
+    for tries in (work.package_tries, work.measure_tries, work.run_tries, work.return_tries):
+        tries.retry_at = 1e9
     assert until(lambda: siege.check(of, ours=True) == [[INTERVAL]])
 
 
@@ -250,7 +256,7 @@ def test_an_interval_without_memory_is_checked_once_there_is_some_and_one_with_o
     with tensors.lent(2):
         siege.check(of, ours=ours)
         if not ours:
-            until(lambda: siege.check(of) and siege.node._works[1].retry_at)
+            until(lambda: siege.check(of) and siege.delayed(1))
             assert siege.node.found(1) == []
             assert not siege.node.withheld(of), "it is not a fault of the claimants"
         else:
