@@ -161,13 +161,13 @@ class JobRunner(RunExecution):
         what we have staked on, or states of its run are lacking. ``part``: for a refutation, or the whole run; None for
         what is computed. ``stakes`` are about to be given: memory is kept for them, but for a part. It is told."""
         full = self._keeper.too_full(job_id, part=part) if self._keeper is not None else None
-        runs = self._runs_staked(job_id, max(1, stakes))
-        short = None if full else self._tensors.too_full(job_id, runs)
+        more = self._more(job_id, max(1, stakes))
+        short = None if full else self._tensors.too_full(job_id, more, part=bool(part))
         self._problems.job(job_id, "disk", full, ours=False)
         self._problems.job(job_id, "memory", short, ours=False)
         reason = full or short or (None if part else self._lacks(job_id))
-        if stakes and not part and reason is None:
-            self._tensors.mean(job_id, runs)
+        if stakes and more and not part and reason is None:
+            self._tensors.mean(job_id)
         return reason
 
     def gave_states(self, job_id: int) -> None:
@@ -196,7 +196,7 @@ class JobRunner(RunExecution):
         """Return why the whole run of a job could not have its room now, on the disk or in memory, or None. NOTE: it
         only looks; nothing is freed or kept for the job."""
         full = self._keeper.no_room(job_id) if self._keeper is not None else None
-        return full or self._tensors.too_full(job_id)
+        return full or self._tensors.too_full(job_id, self._more(job_id, 1))
 
     def forget(self, job_id: int) -> None:
         """Release what is in memory of an ended job. Its files stay until they are collected (`retention`)."""
@@ -323,9 +323,9 @@ class JobRunner(RunExecution):
             work.share.ours = ours
             self._runs.look()
 
-    def _runs_staked(self, job_id: int, stakes: int) -> int:  # noqa: ARG002
-        """Return how many runs of a job are kept in memory once so many more stakes rest on it."""
-        return 1
+    def _more(self, job_id: int, stakes: int) -> int:  # noqa: ARG002
+        """Return how many runs more of a job are kept in memory once so many more stakes rest on it."""
+        return int(not self._tensors.kept(job_id))
 
     def _lacks(self, job_id: int) -> Reason | None:
         """Return which states of a run that is done are lacking, or None.

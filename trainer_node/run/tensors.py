@@ -2,7 +2,7 @@
 
     of       what a job takes, known from its program before any tensor is fetched
     lent     while a job is measured, or computed: a tensor that another job has, too, is shared
-    meant    for a while, what a stake is about to be sent on
+    meant    for a while, what a stake is about to be sent on, each run by its name
     kept     what we have staked on: it can be played without the disk
     idle     a finished run, or a wrong interval, on which nothing rests: it gives way to others, and comes back from
              the disk, or is computed again
@@ -22,7 +22,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -75,15 +75,6 @@ class _Loan:
     """Those that waited then, and had come before."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Meant:
-    """Room for so many runs of a job, kept since an instant, for the idle ones ``of`` it."""
-
-    at: float
-    runs: int
-    of: frozenset[Hashable]
-
-
 WHOLE = None
 """The whole run of a job, beside which its intervals may be idle, each under a name of its own."""
 
@@ -104,7 +95,8 @@ class Tensors:
         self._loans: list[_Loan] = []
         """Memory that is lent, one by one."""
         self._kept = Counter[int]()
-        self._meant: dict[int, _Meant] = {}
+        self._meant: dict[tuple[int, Hashable], float] = {}
+        """Runs by job and name, and the instants from which their room is kept."""
         self._idle: dict[tuple[int, Hashable], Callable[[], object]] = {}
         self._waiting: dict[tuple[int, bool], float] = {}
         """Times of the last requests of those that wait, in order of arrival; by job and whether it is measured."""
@@ -119,7 +111,7 @@ class Tensors:
     def forget(self, job: int) -> None:
         """Nothing of a job is needed any more. What is lent is given back by whoever has it."""
         with self._lock:
-            self._meant.pop(job, None)
+            self._meant = {key: at for key, at in self._meant.items() if key[0] != job}
             self._idle = {key: give for key, give in self._idle.items() if key[0] != job}
             self._leave_line(job)
             self._kept.pop(job, None)
@@ -184,8 +176,8 @@ class Tensors:
         let go."""
         with self._lock:
             self._kept[job] = max(runs, self._kept[job])
-            self._meant.pop(job, None)
             for one in of:
+                self._meant.pop((job, one), None)
                 self._idle.pop((job, one), None)
             self._leave_line(job)
 
@@ -206,17 +198,18 @@ class Tensors:
         with self._lock:
             self._idle.pop((job, WHOLE), None)
 
-    def too_full(self, job: int, runs: int = 1) -> MemoryKept | None:
-        """Return why not to stake on a job, so that we have staked on so many runs of it, or None: they do not fit in
-        memory beside those of other jobs that are kept."""
+    def too_full(self, job: int, more: int = 1, *, part: bool = False) -> MemoryKept | None:
+        """Return why not to stake on so many more runs of a job, or None: they do not fit in memory beside what is
+        kept. ``part``: each of them is an interval; else one of them is the whole run.
+
+        SAFETY: beside what is meant of the same job, too. A claim and a refutation may be due in the same look.
+        """
         with self._lock:
-            if self._kept[job] >= runs:
+            if not more:
                 return None
-            meant = self._meant.pop(job, None)
-            reason = self._too_full((job, False), runs)
-            if meant is not None and reason is None:
-                self._meant[job] = meant
-            return reason
+            meant = {of for one, of in self._meant if one == job and self._is_meant(job, of)}
+            parts = max(more - (not part), len(meant - {WHOLE}))
+            return self._too_full((job, False), self._kept[job] + parts + (not part or WHOLE in meant))
 
     def kept(self, job: int) -> int:
         """Return how many runs of a job are kept."""
@@ -224,21 +217,25 @@ class Tensors:
             return self._kept[job]
 
     def mean(
-        self, job: int, runs: int = 1, of: Collection[Hashable] = (WHOLE,), *, here: bool = True
+        self, job: int, of: Collection[Hashable] = (WHOLE,), *, here: Container[Hashable] | None = None
     ) -> None:
-        """Keep room for so many runs of a job, those ``of`` it on which a stake is about to be sent, until the chain
-        shows it; ``here``: all of them are in memory.
+        """Keep room for those runs ``of`` a job on which a stake is about to be sent, beside those that are meant
+        already, until the chain shows it; ``here``: those that are in memory, by default all.
 
         SAFETY: only for that. Room that is kept for whoever is merely asked about could be taken up by posting jobs;
         so can what is kept for an interval that is to be found again, and that nobody serves. It is kept for a while,
         and again after as long.
         """
         with self._lock:
-            if self._kept[job] < runs:
-                before, now, names = self._meant.get(job), self._clock(), frozenset(of)
-                same = not here and before is not None and before.of == names
-                at = before.at if before is not None and same and now - before.at < 2 * MEANT_S else now
-                self._meant[job] = _Meant(at, runs, names)
+            now = self._clock()
+            for key in ((job, one) for one in of):
+                before = -math.inf if here is None or key[1] in here else self._meant.get(key, -math.inf)
+                self._meant[key] = before if now - before < 2 * MEANT_S else now
+
+    def means(self, job: int, of: Hashable) -> bool:
+        """Return whether room is kept for a run of a job on which a stake is about to be sent."""
+        with self._lock:
+            return self._is_meant(job, of)
 
     # ------------------------------------------------------------------ tensors
 
@@ -295,8 +292,7 @@ class Tensors:
         return idle != (job, WHOLE) and not self._is_meant(*idle)
 
     def _is_meant(self, job: int, of: Hashable) -> bool:
-        meant = self._meant.get(job)
-        return meant is not None and of in meant.of and self._clock() - meant.at < MEANT_S
+        return self._clock() - self._meant.get((job, of), -math.inf) < MEANT_S
 
     def _forget_waiting(self) -> None:
         now = self._clock()
@@ -340,12 +336,6 @@ class Tensors:
             return None
         return MemoryKept(alone, self._size(staked), self.limit)
 
-    def _meant_now(self) -> _Runs:
-        now = self._clock()
-        self._meant = {job: meant for job, meant in self._meant.items() if now - meant.at < 2 * MEANT_S}
-        kept = {job: meant for job, meant in self._meant.items() if now - meant.at < MEANT_S}
-        return _Runs({(job, False): meant.runs for job, meant in kept.items()})
-
     def _runs(self, more: _Runs | None = None) -> _Runs:
         """Return how many runs of each job have memory, or are sure to have it, with some more."""
         # NOTE: what is lent of a job that is kept is the run that is kept for, if it is not beside that.
@@ -354,7 +344,10 @@ class Tensors:
 
     def _staked(self) -> _Runs:
         """Return the runs whose memory is not to be had for others."""
-        return _Runs({(job, False): runs for job, runs in self._kept.items()}) | self._meant_now()
+        now = self._clock()
+        self._meant = {key: at for key, at in self._meant.items() if now - at < 2 * MEANT_S}
+        meant = _Runs((job, False) for job, of in self._meant if self._is_meant(job, of))
+        return _Runs({(job, False): runs for job, runs in self._kept.items()}) + meant
 
     def _size(self, runs: _Runs) -> int:
         tensors, beside, jobs = dict[bytes, int](), 0, Counter[int]()

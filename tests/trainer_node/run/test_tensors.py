@@ -10,7 +10,7 @@ import pytest
 
 from trainer_node.errors import MemoryShort
 from trainer_node.run.package import memory_needed, takes
-from trainer_node.run.tensors import ASKED_S, MEANT_S, Takes, Tensors
+from trainer_node.run.tensors import ASKED_S, MEANT_S, WHOLE, Takes, Tensors
 from trainer_node.storage.store import Store
 
 from .. import wide
@@ -210,12 +210,41 @@ def test_room_for_an_interval_that_nobody_serves_is_kept_half_of_the_time() -> N
     clock = Hand()
     tensors, kept = made(10, {1: 10, 2: 10}, clock), list[bool]()
     for _ in range(80):
-        tensors.mean(1, of=("part",), here=False)
+        tensors.mean(1, of=("part",), here=())
         kept.append(tensors.too_full(2) is not None)
         clock.on(MEANT_S / 20)
     assert kept == [*[True] * 20, *[False] * 20] * 2
     tensors.mean(1, of=("part",))
     assert tensors.too_full(2) is not None, "it is here"
+
+
+def test_what_stakes_of_one_job_are_about_to_be_sent_on_adds_up() -> None:
+    """The attack: a claim and a refutation of a job were due in the same look. The room of the one was meant in place
+    of the other's, and more was in memory than the limit."""
+    tensors, gone = Tensors(20), list[str]()
+    for job in (1, 2):
+        tensors.of(job, Takes(step=10))
+    for name in (WHOLE, "part"):
+        tensors.idle(1, lambda name=name: gone.append(str(name)), name)  # type: ignore[misc]
+    tensors.mean(1)
+    tensors.mean(1, ("part",), here=("part",))
+    assert tensors.used == 20
+    with pytest.raises(MemoryShort), tensors.lent(2, waits=False):
+        pass
+    assert gone == []
+    tensors.keep(1, of=("part",))
+    assert tensors.used == 20, "one of them is staked on"
+
+
+def test_a_further_stake_fits_beside_what_is_meant_of_its_job() -> None:
+    tensors = Tensors(20)
+    tensors.of(1, Takes(step=10))
+    tensors.mean(1, ("part",))
+    assert tensors.too_full(1) is None
+    assert tensors.too_full(1, 2, part=True) is None
+    tensors.mean(1, ("other part",))
+    assert tensors.too_full(1, 2, part=True) is None, "these"
+    assert tensors.too_full(1) is not None, "the whole run"
 
 
 def test_idle_runs_give_way_the_oldest_first() -> None:

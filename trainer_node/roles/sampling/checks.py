@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 import time
@@ -217,17 +216,6 @@ class Checks:
         with self.lock:
             self.computing -= len(root.brought.intersection(intervals))
             root.brought.difference_update(intervals)
-
-    @contextlib.contextmanager
-    def computes(self) -> Iterator[None]:
-        """Count an interval that is replayed meanwhile."""
-        with self.lock:
-            self.computing += 1
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.computing -= 1
 
     def found(self) -> list[Refuted]:
         """Return all that was found wrong, in the order in which it was found."""

@@ -65,11 +65,9 @@ class LieRunner(IntervalRunner):
         afforded: there is room for them from now on, and those that have given way to others are found again."""
         checks, keys = self._checks[job.id], [(lie.against, lie.index + 1) for lie in lies]
         here = [key in checks.parts for key in keys]
-        if lies:
-            # NOTE: what is being found again just now has its room until it is there.
-            comes = {key for key, root in checks.staked.items() if root.running is not None}
-            sure = checks.parts.keys() | comes
-            self._tensors.mean(job.id, self._runs_staked(job.id, len(lies)), keys, here=sure.issuperset(keys))
+        # NOTE: what is replayed again just now has its room until it is there. SAFETY: what is only brought may stall.
+        replayed = {key for key, root in checks.staked.items() if root.brought}
+        self._tensors.mean(job.id, keys, here=checks.parts.keys() | replayed)
         for key in (key for key, found in zip(keys, here, strict=True) if not found):
             self._again(job, checks, key)
         return [lie for lie, found in zip(lies, here, strict=True) if found]
@@ -88,8 +86,8 @@ class LieRunner(IntervalRunner):
             of = len(checks.refuted) + self._has_whole(job_id)
             self._tensors.keep(job_id, of, (*checks.refuted, WHOLE))
 
-    def _runs_staked(self, job_id: int, stakes: int) -> int:
-        return self._tensors.kept(job_id) + stakes
+    def _more(self, job_id: int, stakes: int) -> int:  # noqa: ARG002
+        return stakes
 
     # ------------------------------------------------------------------ what has given way
 

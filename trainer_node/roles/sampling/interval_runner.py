@@ -222,8 +222,11 @@ class IntervalRunner(JobRunner):
         checked = self._fetch(
             task, auditor, interval, Meter(task.checks, task.root, auditor.published.source)
         )
-        with task.checks.computes():
+        task.checks.brought(task.root, interval)
+        try:
             return self._judge(task, auditor, checked, Meter(task.checks, task.root, None), None)
+        finally:
+            task.checks.replayed(task.root, interval)
 
     def _fetch(self, task: Task, auditor: Auditor, interval: int, meter: Meter) -> int:
         """Bring the data of an interval; return the one to replay: it, or one before it that the claim's own data prove
@@ -379,8 +382,8 @@ class IntervalRunner(JobRunner):
             return computed
 
         # NOTE: intervals of several roots are replayed at the same time, beside those that were found wrong. For one
-        # that we are about to refute there is room already (`Tensors.mean`).
-        beside = must or not task.again
+        # that we are about to refute there is room already, for a while (`Tensors.mean`).
+        beside = must or not (task.again and self._tensors.means(job.id, (task.group.root, interval)))
         with self._tensors.lent(job.id, beside=beside, must=must, lasts_s=self._interval_s(job)):
             try:
                 yield kept_if_wrong

@@ -132,6 +132,36 @@ def test_room_for_a_refutation_that_is_due_is_kept_for_a_while(lies: Lies) -> No
         lies.siege.node.replay(1, lie)
 
 
+def test_a_claim_and_a_refutation_that_are_due_in_one_look_have_room_for_both(lies: Lies) -> None:
+    """The attack: another lie is due in the very rounds in which the right root is about to be claimed. A stranger's
+    run had the room of our whole run, which was still in memory."""
+    of, node, gone, half = lies.job(), lies.siege.node, list[int](), lies.tensors.limit // 2
+    for number in (1, OTHER):
+        lies.tensors.of(number, Takes(step=half))
+    lies.found(of)
+    lies.tensors.idle(1, lambda: gone.append(1))
+    assert node.too_full(1, part=False) is None
+    assert node.at_hand(of, node.found(1)) == node.found(1)
+    assert not lies.lends()
+    assert gone == []
+
+
+def test_room_for_a_lie_that_a_server_does_not_end_to_serve_is_kept_half_of_the_time(lies: Lies) -> None:
+    """The attack: it is due, our disk has lost it, and its server answers with nothing, for ever."""
+    of, store, others = lies.job(), lies.siege.node._fetcher.store, list[bool]()
+    lies.found(of)
+    assert lies.lends()
+    for path in [path for path in (store.root / "tree").rglob("*") if path.is_file()]:
+        path.unlink()
+    lies.siege.quick.release.clear()
+    lies.node.wei = RICH
+    for _ in range(80):
+        lies.look(of)
+        others.append(lies.lends())
+        lies.siege.clock.on(MEANT_S / 20)
+    assert others == [*[False] * 20, *[True] * 20] * 2
+
+
 def test_what_is_staked_on_keeps_its_memory_until_nothing_is_at_stake(lies: Lies) -> None:
     of, node = lies.job(), lies.siege.node
     lies.found(of)

@@ -26,7 +26,7 @@ from trainer_node.compute.outcomes import RETRY_S
 from trainer_node.compute.processors import Share
 from trainer_node.limits.waits import LANE, LANES, TURN_S, retry_s, staked_s
 from trainer_node.roles.sampling.budget import ChainClock
-from trainer_node.roles.sampling.checks import Checks
+from trainer_node.roles.sampling.checks import Checks, Root
 from trainer_node.roles.sampling.interval_runner import Task
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.run.cost_estimate import CostEstimate
@@ -337,8 +337,8 @@ def test_a_job_is_not_left_because_others_compute_for_long(
     assert own
     monkeypatch.setattr(node, "_part_s", lambda of: 1e9 if of.id == 2 else own)
     node._checks[2] = Checks(ChainClock(siege.clock))
-    with node._checks[2].computes():
-        assert node.ready_in_s(one) == own
-        assert node.whole_after_s(one) == node._whole_s(one)
-        monkeypatch.setattr(node, "_runs_s", lambda *_: 1e9)
-        assert node.ready_in_s(one) == 2 * own
+    node._checks[2].brought(Root(), 1)
+    assert node.ready_in_s(one) == own
+    assert node.whole_after_s(one) == node._whole_s(one)
+    monkeypatch.setattr(node, "_runs_s", lambda *_: 1e9)
+    assert node.ready_in_s(one) == 2 * own
