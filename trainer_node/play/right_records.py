@@ -49,11 +49,15 @@ class Rights:
     def of(self, hearing: HearingInfo, run: Executed, patience_s: float, *, hurry: bool) -> Record | None:
         """Return the right record of a hearing's operator; None if it is not there after ``patience_s`` seconds.
 
-        ``hurry``: a second execution on the run's device will do. Raises what the executions raise.
+        ``hurry``: a second execution on the run's device will do. Raises what the executions raise, if none has given a
+        record.
         """
-        second, at = None, hearing.terms.submission
+        second, failed, at = None, None, hearing.terms.submission
         if hurry:
-            second = self._again.result(hearing.id, partial(run.again, at.step, at.node), 0.0)
+            try:
+                second = self._again.result(hearing.id, partial(run.again, at.step, at.node), 0.0)
+            except Exception as error:
+                failed = error  # NOTE: the processor may have the record
             if second is None:
                 # NOTE: where two executions of a device differ, a third may show that one of them was a glitch.
                 self._again.drop_empty(hearing.id)
@@ -63,6 +67,8 @@ class Rights:
             if second is None:
                 raise
             right = None
+        if right is None and failed is not None:
+            raise failed
         if right is None and second is not None:
             _log.warning("hearing.device_alone", match=whole(hearing.match_id), node=at.node)
         return second if right is None else right

@@ -108,3 +108,47 @@ def test_a_record_that_is_there_just_after_a_look_is_kept(
         looked()
     assert looked() == right
     assert len(asked) == 1
+
+
+def test_a_second_execution_that_fails_hides_no_right_record(tmp_path: Path) -> None:
+    """It failed before the processor's record was asked for, in every other look."""
+    room, rights = Room(tmp_path), Rights()
+    right = room.dispute.records[0]
+
+    class Run:
+        def right(self, *_: int) -> Record:
+            return right
+
+        def again(self, *_: int) -> Record | None:
+            raise MemoryError("no room")
+
+    def looked() -> Record | None:
+        wait(rights._again._futures.values())
+        return rights.of(room.hearing, Run(), PATIENT_S, hurry=True)
+
+    assert [looked() for _ in range(6)] == [right] * 6
+
+
+@pytest.mark.parametrize("fails", ["both", "the device"])
+def test_what_fails_is_said_as_long_as_there_is_no_record(tmp_path: Path, fails: str) -> None:
+    room, rights, may = Room(tmp_path), Rights(), Event()
+
+    class Run:
+        def right(self, *_: int) -> Record:
+            if fails == "both":
+                raise MemoryError("no room")
+            may.wait()
+            return room.dispute.records[0]
+
+        def again(self, *_: int) -> Record | None:
+            raise MemoryError("no room")
+
+    def looked() -> str:
+        try:
+            rights.of(room.hearing, Run(), 0.0, hurry=True)
+        except MemoryError as error:
+            return str(error)
+        return ""
+
+    assert until(looked) == "no room"
+    may.set()
