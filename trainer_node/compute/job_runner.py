@@ -351,9 +351,9 @@ class JobRunner(RunExecution):
 
     def _work(self, job: JobView, ours: bool) -> Work:
         """Return what is done for a job, by what the job is now."""
-        work = self._works.get(job.id)
-        if work is None or self.is_another(job):
+        if self.is_another(job):
             self.forget(job.id)
+        if (work := self._works.get(job.id)) is None:
             work = self._works[job.id] = Work(job, self._key(job), ours=ours)
             self._at_stake(job.id, ours)
         work.job, work.share.worth = job, job.at_stake  # it has changed: others may serve its logs by now

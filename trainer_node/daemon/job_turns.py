@@ -48,6 +48,18 @@ def raising(error: Exception) -> Callable[[], Iterable[Due]]:
     return decide
 
 
+def adding(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> bool:
+    """Add a turn for what is due; return False if there is nothing to attend to (None). An error takes the turn."""
+    try:
+        dues = decide()
+    except Exception as error:
+        turns.append(Turn(of, raising(error)))
+        return True
+    if dues is not None:
+        turns.append(Turn(of, lambda: dues))
+    return dues is not None
+
+
 class Role(ABC):
     """Part of a daemon in the jobs of the deployment. ``joins``: it may do something in a job that trains."""
 

@@ -39,7 +39,7 @@ OF_JOBS = (
         "lies that are found and not staked on",
         "claims in posted jobs",
         "idle in memory, and gone for whoever needs the room; found again from the disk before a refutation, once at a "
-        "time; for one that is due, room for ten minutes",
+        "time; for one that is due, room for ten minutes; its statement is in the database until its job is over",
         "a stake that others may take",
         "N/roles/sampling/test_found_lies.py::test_what_is_found_and_not_staked_on_gives_way_and_its_statement_stays",
     ),

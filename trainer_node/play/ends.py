@@ -3,13 +3,12 @@ more: believed once enough endpoints confirm the look that says so."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 
 import structlog
 
-from ..chain import JobView, Snapshot
+from ..chain import Snapshot
 from ..errors import NotAsked, RpcCorrupt, RpcUnavailable
 
 CONFIRM_S = 60.0
@@ -80,36 +79,3 @@ class Changes:
         if refusal:
             _log.warning(self._event, job=job, reason=refusal)
         return refusal is None
-
-
-class Lies:
-    """Jobs in which what is wrong may be staked against, now or later, with the terms by which it was found.
-
-    SAFETY: whoever serves could hide once what is wrong in a job, and what a refutation or a claim rests on would go to
-    a stranger's job in the same round. The lie's author, or the client, need not serve it a second time."""
-
-    def __init__(self) -> None:
-        self._changes = Changes("job.lie_not_confirmed")
-        self._terms: dict[int, tuple[object, ...]] = {}
-
-    def __contains__(self, job: int) -> bool:
-        return job in self._terms
-
-    def differs(self, job: JobView) -> bool:
-        """Return whether a lie in a job was found by other terms than a look shows."""
-        return job.id in self._terms and self._terms[job.id] != job.terms
-
-    def still(self, snapshot: Snapshot, job: JobView, soon: float | None) -> float | None:
-        """Return ``soon``, the instant by which to look at a job again since a lie in it may be refuted, and not None
-        as long as nobody confirms that none may be any more."""
-        if soon is not None:
-            self._terms[job.id] = job.terms
-        elif job.id in self._terms:
-            if not self._changes.believed(snapshot, job.id):
-                return math.inf  # NOTE: after all those in which one is known to wait
-            self.forget(job.id)
-        return soon
-
-    def forget(self, job: int) -> None:
-        """Note that no lie in a job can be refuted any more."""
-        self._terms.pop(job, None)

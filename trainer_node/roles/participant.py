@@ -20,7 +20,7 @@ from ..chain import ClaimView, HearingInfo, JobView, Snapshot, TransactionManage
 from ..compute.job_runner import JobRunner
 from ..daemon.due import Due
 from ..daemon.job_queue import OURS
-from ..daemon.job_turns import Role, Turn, raising
+from ..daemon.job_turns import Role, Turn, adding, raising
 from ..daemon.service import Daemon
 from ..network.opponents import Opponents
 from ..play.actions import JobAction, is_over
@@ -28,12 +28,13 @@ from ..play.data_requests import DataRequester
 from ..play.data_responses import DataResponder
 from ..play.disputes import Disputes
 from ..play.drafts import RoundPatience
-from ..play.ends import Changes, Ends, Lies
+from ..play.ends import Changes, Ends
 from ..play.hearings import HearingPlayer
 from ..play.jobs import JobPlayer
 from ..play.late_requests import Closer
 from ..play.matches import MatchPlayer
 from ..play.open_duties import Undone
+from ..play.wrong_jobs import lies, results
 from ..run.refutation import Refuted
 from ..settings.extent import Mode
 from ..stake.funds import kept, kept_to_watch, living_stakes, quarrel_gas
@@ -91,7 +92,10 @@ class Participant(Role):
         self._helped = set[int]()  # jobs of others in whose matches we may have moves to make
         self._waits: dict[int, float] = {}
         """Jobs in which nothing is at stake, but a lie may be refuted, with the instants of `Refutes.soon`."""
-        self._wrong, self._results = Lies(), Lies()  # what is wrong in an interval, and beside our whole run
+        self._wrong, self._results = lies(node.database), results(node.database)
+        for jobs, found in ((self._results, Found.DIFFERS), (self._wrong, Found.LIE)):
+            for job in jobs:
+                node.keeper.finds(job, found)
         self._undone = Undone(node.database, node.client.deployment.referee)
         self._ends, self._changes = Ends(), Changes("job.terms_not_confirmed")
         self._losses, self._calls = Changes("job.stake_not_confirmed"), Changes("job.call_not_confirmed")
@@ -144,6 +148,8 @@ class Participant(Role):
         another = other or self._runner.is_another(job)
         if another and not self._changes.believed(snapshot, job.id):
             return True, []
+        if another:
+            self._results.forget(job.id)  # NOTE: a lie names the root that is wrong
         self._waits.pop(job.id, None)
         me, reserve = self._me, self._node.reserve
         stakes = job.stakes_of(me) if me is not None else []
@@ -174,7 +180,7 @@ class Participant(Role):
                 results = [*([] if own is None else [own]), *lies]
                 unsure += self._disputes.turns(snapshot, job, results, hearings, unread, job.id)
             # NOTE: to collect risks nothing, and endpoints may disagree for ever: a job that runs refuses it.
-            _add(unsure, "refund", lambda: self._refund(snapshot, job, stakes))
+            adding(unsure, "refund", lambda: self._refund(snapshot, job, stakes))
             return True, unsure
         elif (job.id in self._wrong or job.id in self._results) and not self._ends.believed(snapshot, job.id):
             self._waits[job.id] = math.inf
@@ -192,7 +198,7 @@ class Participant(Role):
             self._responder.let_go(snapshot, job.id)
         turns = list[Turn]()
         watcher, requester = self._watcher, self._requester
-        watched = watcher is not None and _add(turns, "bounty", lambda: watcher.due(snapshot, job))
+        watched = watcher is not None and adding(turns, "bounty", lambda: watcher.due(snapshot, job))
         hearings, unread, heard = self._hearings_of(snapshot, job, turns, ours=ours)
         if not at_stake:
             reserve.seen(job.id, self._at_risk(job, heard=heard), snapshot.block.number, gone)
@@ -203,7 +209,7 @@ class Participant(Role):
             self._note_duty(job, reserve.kept(job.id) > 0)
         if job.phase.ended:
             self._node.keeper.finds(job.id, Found.NOTHING)
-            held = _add(turns, "refund", lambda: self._refund(snapshot, job, stakes))
+            held = adding(turns, "refund", lambda: self._refund(snapshot, job, stakes))
             # SAFETY: while `collect` waits for cheaper gas, we still attend hearings that outlast the job.
             if not heard:
                 if not watched and not held:
@@ -223,7 +229,7 @@ class Participant(Role):
         requests = (
             own is None
             and requester is not None
-            and _add(turns, "data requests", lambda: requester.due(snapshot, job, opens=opens))
+            and adding(turns, "data requests", lambda: requester.due(snapshot, job, opens=opens))
         )
         # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
         helps = None if at_stake or watched else job.id
@@ -248,9 +254,12 @@ class Participant(Role):
         # NOTE: an earlier version may have staked on the job. Until its cost is known, no other job is taken.
         if reserve.kept(job.id) and not self._node.duties.knows(job.id):
             turns.append(Turn("duty", partial(self._learn, job)))
-        soon = self._wrong.still(snapshot, job, self._soon(job, lies, snapshot.now, turns))
-        differs = self._results.still(snapshot, job, math.inf if self._differs(job, own) else None)
-        found = Found.LIE if soon is not None else Found.DIFFERS if differs is not None else Found.NOTHING
+        soon = self._soon(job, lies, snapshot.now, turns)
+        waits = self._wrong.still(snapshot, job, None if soon is None else tuple(lies))
+        differs = self._results.still(snapshot, job, self._differs(job, own))
+        if waits and soon is None:
+            soon = math.inf  # NOTE: after all those in which one is known to wait
+        found = Found.LIE if waits else Found.DIFFERS if differs else Found.NOTHING
         self._node.keeper.finds(job.id, found)
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts) or reserve.kept(job.id) > 0
@@ -275,13 +284,14 @@ class Participant(Role):
             self._held.discard(job.id)
         return hides
 
-    def _differs(self, job: JobView, own: RunClaim | None) -> bool:
-        """Return whether a root is claimed, or was and may be, that is not our result, and we might stake on that."""
-        # NOTE: what we have computed stays known while it cannot be claimed.
+    def _differs(self, job: JobView, own: RunClaim | None) -> bytes | None:
+        """Return the root of our result, if another one is claimed, or was and may be, and we might stake on that."""
+        # NOTE: what we have computed stays known while it cannot be claimed, and after a restart.
         own = self._runner.known(job.id) if own is None else own
-        if own is None or job.phase.ended or self._node.settings.mode is not Mode.CHALLENGE:
-            return False
-        return any(group.refutes is None and group.root != own.root for group in job.groups)
+        root = self._results.of(job) if own is None else own.root
+        if root is None or job.phase.ended or self._node.settings.mode is not Mode.CHALLENGE:
+            return None
+        return root if any(one.refutes is None and one.root != root for one in job.groups) else None
 
     def _helps(self, job: JobView, helps: int | None) -> None:
         """Note whether there are matches in a job in which we would make moves for others. ``helps``: see `Due`."""
@@ -386,15 +396,3 @@ class Participant(Role):
             yield from self._responder.due(snapshot, job, group, self._runner.replay(job.id))
         else:
             self._responder.let_go(snapshot, job.id)
-
-
-def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> bool:
-    """Add a turn for what is due; return False if there is nothing to attend to (None). An error takes the turn."""
-    try:
-        dues = decide()
-    except Exception as error:
-        turns.append(Turn(of, raising(error)))
-        return True
-    if dues is not None:
-        turns.append(Turn(of, lambda: dues))
-    return dues is not None

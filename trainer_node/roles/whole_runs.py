@@ -12,6 +12,7 @@ from referee_py.execute import RunClaim
 from ..chain import JobView
 from ..daemon.service import Daemon
 from ..play.actions import JobAction, challenger_actions
+from ..play.wrong_jobs import results
 from ..stake.funds import offer
 from .acceptance import Acceptance
 from .watcher import Watcher
@@ -31,6 +32,8 @@ class WholeRuns:
         self._node, self._train, self._acceptance, self._watcher = node, train, acceptance, watcher
         self._told = node.remembered.of_jobs(set[bytes])
         self._begun = node.remembered.of_jobs(bool)
+        self._before = results(node.database)
+        """What an earlier process has computed, where something that is claimed differs from it."""
 
     def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         """Return what is due in a job, and its right claim once that is computed."""
@@ -39,7 +42,8 @@ class WholeRuns:
             return [], None
         ours = node.address is not None and job.claim_of(node.address) is not None
         ours = ours or self._watches(job)
-        begun = ours or self._begun[job.id]
+        # SAFETY: no look says that a run is too late which we have; others may still give the right root away.
+        begun = ours or self._begun[job.id] or self._knows(job)
         if not begun and self._acceptance.whole_after_s(job, now, wanted=True) == math.inf:
             return [], None
         self._begun[job.id] = True
@@ -50,6 +54,10 @@ class WholeRuns:
         if own is not None and JobAction.CHALLENGE in acts and not self._acceptable(job, own.root):
             acts.remove(JobAction.CHALLENGE)
         return acts, own
+
+    def _knows(self, job: JobView) -> bool:
+        """Return whether an earlier process has computed a job in which we may stake."""
+        return self._before.of(job) is not None and self._acceptance.possible(job)
 
     def _watches(self, job: JobView) -> bool:
         return self._watcher is not None and self._watcher.watches(job)

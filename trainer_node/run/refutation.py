@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from referee_py.execute import RunClaim
 
@@ -20,3 +21,24 @@ class Refuted(RunClaim):
     claimed: bytes = b""
     computed: bytes = b""
     siblings: tuple[bytes, ...] = ()
+
+    def words(self) -> dict[str, Any]:
+        """Return it as JSON, of which `of_words` makes it again."""
+        return {field.name: _word(getattr(self, field.name)) for field in fields(self)}
+
+    @staticmethod
+    def of_words(words: dict[str, Any]) -> Refuted:
+        """Return what `words` has written."""
+        return Refuted(**{name: _value(word) for name, word in words.items()})
+
+
+def _word(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_word(one) for one in value]
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def _value(word: Any) -> Any:
+    if isinstance(word, list):
+        return tuple(_value(one) for one in word)
+    return bytes.fromhex(word) if isinstance(word, str) else word

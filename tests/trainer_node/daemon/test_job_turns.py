@@ -17,9 +17,10 @@ from trainer_node.errors import DiskFailed, InsufficientFunds, Reverted, RpcCorr
 from trainer_node.play import jobs
 from trainer_node.play.actions import JobAction
 from trainer_node.play.disputes import Disputes
-from trainer_node.play.ends import Changes, Ends, Lies
+from trainer_node.play.ends import Changes, Ends
 from trainer_node.play.jobs import JobPlayer
 from trainer_node.play.open_duties import Undone
+from trainer_node.play.wrong_jobs import lies, results
 from trainer_node.roles import participant
 from trainer_node.roles.participant import Participant
 from trainer_node.roles.refutes import Refutes
@@ -131,7 +132,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
     part._refutes, part._helped, part._held, part._hidden = Refutes(), set(), set(), set()
     part._losses, part._waits = Changes("job.stake_not_confirmed"), {}
-    part._wrong, part._results = Lies(), Lies()
+    part._wrong, part._results = lies(Database(None)), results(Database(None))
     claim, pair = (
         SimpleNamespace(lost=False),
         (

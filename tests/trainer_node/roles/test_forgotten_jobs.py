@@ -18,6 +18,7 @@ from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.roles.whole_runs import WholeRuns
 from trainer_node.settings.extent import Mode
 from trainer_node.stake.policy import TooDear
+from trainer_node.storage.database import Database
 
 JOBS = range(1, 51)
 ROOT = b"\1" * 32
@@ -33,6 +34,7 @@ def node() -> Any:
         address=None,
         transactions=None,
         remembered=Remembered(),
+        database=Database(None),
         client=SimpleNamespace(deployment=SimpleNamespace(referee=REFEREE), forget=nothing),
         keeper=SimpleNamespace(over=nothing),
         duties=SimpleNamespace(over=nothing),

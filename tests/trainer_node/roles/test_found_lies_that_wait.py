@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.trainer_node.desk import keeper_of, rules, until
+from tests.trainer_node.desk import STRANGER, keeper_of, new_runner, rules, until
 from tests.trainer_node.storage.test_considered import begins
-from trainer_node.chain import Group, JobPhase, JobView
+from trainer_node.chain import ClaimView, Group, JobPhase, JobView
 from trainer_node.errors import Disagreement, RoomKept
+from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.run.tensors import Takes
 from trainer_node.stake.gas_patience import Market
+from trainer_node.storage.database import Database
 
 from .member import ME, RICH, YEARS
 from .sampling.test_siege import DAY, Siege, siege  # noqa: F401
@@ -33,13 +35,38 @@ STRANGERS = 2  # a job of the attacker's in which a stake of ours is possible
 class Waiting(Rounds):
     """Rounds of a sampler that has found the lie of job 1, and waits."""
 
-    def __init__(self, siege: Siege, folder: Path) -> None:  # noqa: F811
-        super().__init__(siege, folder, DAY)
+    def __init__(
+        self,
+        siege: Siege,  # noqa: F811
+        folder: Path,
+        database: Database | None = None,
+    ) -> None:
+        super().__init__(siege, folder, DAY, database)
         self.silent, self.store = False, siege.node._fetcher.store
         self.keeper = self.node.keeper = keeper_of(folder, siege.node._fetcher.store, self.database)[0]
+        self.takes_part()  # NOTE: as a process that begins, with this keeper
+        self.begin()
         siege.node._keeper = siege.node._packages._keeper = self.keeper
         self.node.market = lambda _: Market(0, 0)
         self.keeper.considers(STRANGERS, stakes=True)
+
+    @contextlib.contextmanager
+    def another_process(self, folder: Path) -> Iterator[Waiting]:
+        """Let the process end, and another one begin with the same database and store."""
+        before = self.siege
+        samples, clock = before.wanted, before.clock
+        node = new_runner(SampleRunner, self.store, Database(None), samples=samples, clock=clock)
+        after = Siege(before.run, node, samples, clock, before.quick, before.stalling)
+        yield Waiting(after, folder, self.database)
+        node.close()
+
+    def fills(self) -> None:
+        """Let a stranger's run have filled the disk, so that what is in the way goes."""
+        self.later(3600)
+        self.keeper._urgent = -math.inf
+        self.keeper._store_bytes = self.store.usage.total - 4096
+        self.keeper.collect()
+        self.keeper._store_bytes = 0
 
     def job(self, number: int) -> JobView:
         of, dead = super().job(number), "http://127.0.0.1:9"
@@ -212,3 +239,58 @@ def test_a_whole_run_that_one_look_calls_for_takes_the_place_of_no_part(
         assert begun == []
     until(lambda: bool(rounds.go(1) and node.found(1)))
     assert (begun, node._checks[1].whole) == ([], False)
+
+
+ALLY = "0x" + "dd" * 20
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_restart_while_a_match_is_played_in_closing_forgets_no_lie(
+    waiting: Waiting, tmp_path: Path, full: bool
+) -> None:
+    """The attack: an ally of the liar has refuted first, and its match is played for days. To begin with the job was
+    too late by what the look said, so another process did not look for the lie."""
+    of, (lie,), now = (
+        waiting.siege.job(1, waiting.siege.lie),
+        waiting.siege.node.found(1),
+        int(waiting.siege.clock()),
+    )
+    root, uri, ends = waiting.siege.run.root, of.claims[0].uri, now + 10 * DAY
+
+    def shown(*, lost: bool) -> dict[str, Any]:
+        claims = (
+            ClaimView(0, STRANGER, 1, 0, True, False, False, uri),
+            ClaimView(1, ALLY, 1, 1, False, lost, False, ""),
+        )
+        groups = (
+            Group(0, root, bytes(32), 0 if lost else 77, 0, 0, 0, (0,), None, ends if lost else 0),
+            Group(1, lie.root, bytes(32), 0, int(lost), 0, 0, (1,), 0),
+        )
+        closing: dict[str, Any] = {"phase": JobPhase.CLOSING, "challenge_end": now - 5}
+        closing |= {"open_matches": int(not lost), "reclaim_end": ends if lost else 0}
+        return closing | {"claims": claims, "groups": groups}
+
+    with waiting.changed(**shown(lost=False)):
+        waiting.go(1)
+        assert waiting.waits == [1]
+    with waiting.another_process(tmp_path) as after:
+        assert after.keeper._resting_states.lies() == {1}, "before it was looked at"
+        after.silent, after.node.wei = True, 0
+        with after.changed(**shown(lost=False)):
+            for _ in range(3):
+                after.go(1)
+            assert after.waits == [1]
+            assert after.siege.node.found(1) == [lie]
+            if full:
+                after.fills()
+        with after.changed(**shown(lost=True)):
+            assert after.refutes()
+
+
+def test_what_waits_goes_from_the_disk_with_its_job(waiting: Waiting, tmp_path: Path) -> None:
+    with waiting.changed(phase=JobPhase.UNCLAIMED):
+        waiting.go(1)
+    with waiting.another_process(tmp_path) as after:
+        assert after.keeper._resting_states.lies() == frozenset()
+        assert after.siege.node.found(1) == []
+        assert after.database.get("lies in job 1") is None

@@ -7,7 +7,7 @@ import contextlib
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -250,3 +250,34 @@ def test_what_differs_is_kept_while_our_run_comes_back(one: Challenger, tmp_path
             assert playing.differing == {JOB}
     one.fills()
     assert playing.claims(given)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_restart_while_a_match_is_played_in_closing_forgets_nothing_that_differs(
+    one: Challenger, tmp_path: Path, full: bool
+) -> None:
+    """The attack: the ally's match with the lie is played for days, then it gives the right root away. To begin with
+    the whole run was too late by what the look said, so another process did not know of it."""
+    Playing(one).computes(tmp_path)
+    store, database = one.keeper._store, one.works._database
+    node: Any = member(tmp_path, check="all", database=one.node.database)
+    keeper, problems = keeper_of(tmp_path, store, database)
+    works = new_runner(JobRunner, store, database, keeper=keeper, problems=problems, clock=one.clock)
+    keeper.gave_states, keeper.works_at = works.gave_states, works.works_at
+    node.keeper, node.wei = keeper, RICH
+    after = Challenger(node, works, keeper, one.clock, set())
+    playing = Playing(after)
+    assert playing.differing == {JOB}, "before it was looked at"
+    playing.now = END + 100
+    of = replace(shown(SILENT, ally=True), phase=JobPhase.CLOSING, open_matches=1, reclaim_end=0)
+    of = replace(of, groups=tuple(replace(group, match_id=7) for group in of.groups))
+    until(lambda: playing.go(of) == [] and works.known(JOB) == CLAIM)
+    assert playing.differing == {JOB}
+    if full:
+        keeper._fitted.clear()
+        after.fills()
+    given = shown(SILENT, ally=True, given_away=True)
+    groups = tuple(replace(group, until=3 * END) if group.dead else group for group in given.groups)
+    given = replace(given, phase=JobPhase.CLOSING, reclaim_end=3 * END, groups=groups)
+    assert playing.claims(given)
+    works.close()

@@ -37,13 +37,16 @@ ETHER = 10**18
 class Rounds:
     """A sampler's rounds over posted jobs, each with the same lie, which is served."""
 
-    def __init__(self, siege: Siege, folder: Path, ends: int) -> None:  # noqa: F811
-        self.siege, self.database, self.ends = siege, Database(None), ends
+    def __init__(
+        self,
+        siege: Siege,  # noqa: F811
+        folder: Path,
+        ends: int,
+        database: Database | None = None,
+    ) -> None:
+        self.siege, self.database, self.ends = siege, database or Database(None), ends
         self.node = member(folder, database=self.database, check="sample:1")
-        self.sampler = Sampler(self.node, siege.node)
-        refutes = Refutes(self._refutations, self.sampler.pends)
-        self.role = Participant(self.node, siege.node, self.sampler.decide, refutes=refutes)
-        self.sampler.sure = self.role.sure
+        self.takes_part()
         self.dear = 0
         """Jobs up to this number take a stake of an ether."""
         self.looked: list[int] = []
@@ -53,6 +56,13 @@ class Rounds:
         """How others confirm what a look shows."""
         self.begin()
         self._changes: dict[str, Any] = {}
+
+    def takes_part(self) -> None:
+        """Create what takes part for the node."""
+        self.sampler = Sampler(self.node, self.siege.node)
+        refutes = Refutes(self._refutations, self.sampler.pends)
+        self.role = Participant(self.node, self.siege.node, self.sampler.decide, refutes=refutes)
+        self.sampler.sure = self.role.sure
 
     def begin(self) -> None:
         """Let another process begin with the same database."""

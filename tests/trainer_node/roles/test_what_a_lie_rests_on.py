@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from tests.trainer_node.slow import SlowServer
 from trainer_node.chain import ClaimView, Group, JobPhase
 from trainer_node.chain.codec.job import Trainer
 from trainer_node.errors import DiskFull, RoomKept
+from trainer_node.play.wrong_jobs import results
 from trainer_node.roles.refutes import Refutes
 from trainer_node.roles.sampling.sampler import Sampler
 from trainer_node.settings.extent import Mode
 from trainer_node.storage.artifacts import Kind, Name
+from trainer_node.storage.database import Database
 from trainer_node.storage.disk_estimate import Needs
 from trainer_node.storage.resting_states import Found
 from trainer_node.storage.store import Store
@@ -277,3 +280,21 @@ def test_a_restart_knows_that_its_claim_is_of_a_whole_run(
     again = Sampler(rounds.node, rounds.siege.node)
     again.sure = lambda _: False
     assert again._has_claimed(of)
+
+
+def test_a_restart_goes_on_with_a_whole_run_from_which_something_differs(
+    siege: Siege,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """It is the sampler's, of a job whose parts were withheld, while an ally's match is played in closing."""
+    database, now = Database(None), int(siege.clock())
+    before, own = Waiting(siege, tmp_path), honest_run().commit_run().claim()
+    agreed: Any = SimpleNamespace(confirm=lambda **_: None)
+    results(database).still(agreed, before.job(1), own.root)
+    after = Waiting(siege, tmp_path, database)
+    assert after.keeper._resting_states.differing() == {1}
+    closing = {"phase": JobPhase.CLOSING, "challenge_end": now - 5, "open_matches": 1, "reclaim_end": 0}
+    with after.changed(**closing):
+        assert not before.sampler._takes_whole(after.job(1), now)
+        until(lambda: bool(after.go(1)) and siege.node.known(1) is not None)
+    assert after.keeper._resting_states.differing() == {1}

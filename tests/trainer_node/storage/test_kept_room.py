@@ -52,6 +52,7 @@ class Challenger:
             settings=load_settings(chain_id=31337, data_dir=folder / "settings", mode=Mode.DEFEND),
             address="0x" + "aa" * 20,
             remembered=Remembered(),
+            database=Database(None),
             keeper=keeper,
             duties=SimpleNamespace(moves_s=lambda _: 0.0, sends_s=lambda _: 0.0),
             client=SimpleNamespace(
@@ -157,7 +158,7 @@ def test_a_stake_that_was_sent_and_is_not_shown_yet_keeps_its_room_and_its_state
     node = member(tmp_path, keeper=keeper)
     node.reserve = Reserve(lambda: head[0], list, lambda of: keeper.stake(of, True))
     node.duties.staked, node.duties.knows = lambda *_: None, lambda _: True
-    works: Any = SimpleNamespace(is_another=lambda _: False, found=lambda _: [])
+    works: Any = SimpleNamespace(is_another=lambda _: False, found=lambda _: [], known=lambda _: None)
     role = Participant(node, works, lambda *_: ([], None))
 
     def look(block: int) -> None:

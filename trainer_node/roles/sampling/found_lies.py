@@ -10,6 +10,7 @@ found keeps nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from ...run.refutation import Refuted
 from ...run.replay import Replay
 from ...run.step_times import Taken
 from ...run.tensors import WHOLE
+from .budget import ChainClock
 from .checks import Checks, Plan, Root
 from .interval_runner import IntervalRunner, Task
 from .part import Part
@@ -39,6 +41,11 @@ class LieRunner(IntervalRunner):
     def found(self, job_id: int) -> list[Refuted]:
         checks = self._checks.get(job_id)
         return [] if checks is None else checks.found()
+
+    def recall(self, job_id: int, lies: Iterable[Refuted]) -> None:
+        """Note what an earlier process has found wrong in a job."""
+        checks = self._checks.setdefault(job_id, Checks(ChainClock(self._clock)))
+        checks.lies.update({(lie.against, lie.index + 1): lie for lie in lies})
 
     def took(self, job_id: int, lie: Refuted) -> Taken:
         """Return what the slowest steps of the interval of a lie have taken. SAFETY: a liar chooses the states after

@@ -23,6 +23,7 @@ from ...errors import DiskFailed
 from ...play.actions import JobAction, closing
 from ...play.ends import Confirmer
 from ...play.salts import Salts
+from ...play.wrong_jobs import lies, results
 from ...run.refutation import Refuted
 from ...settings.extent import Mode
 from ...settings.settings import Settings
@@ -204,6 +205,10 @@ class Sampler:
         self._acceptance = Acceptance(node, runner)
         self._whole = WholeRuns(node, runner.train, self._acceptance)
         self._begun = node.remembered.of_jobs(bool)
+        self._before, found = results(node.database), lies(node.database)
+        """Jobs in which something differs from the whole run of an earlier process."""
+        for number in found:
+            runner.recall(number, found.by_number(number))
         self._found: dict[int, list[Refuted]] = {}
         self.sure: Callable[[int], bool] = lambda _: True
         """Asked whether others confirm the look by which a job is decided."""
@@ -220,7 +225,7 @@ class Sampler:
             return [], None
         me = node.address
         staked = me is not None and bool(job.stakes_of(me))
-        begun = staked or self._begun[job.id]
+        begun = staked or self._begun[job.id] or self._knows(job)
         if not begun and not self._acceptance.takes(job.id, self._acceptance.sample(job, now)):
             return [], None
         self._begun[job.id] = True
@@ -273,6 +278,14 @@ class Sampler:
         one of them on the whole."""
         return self._acceptance.affordable(job, price, beside=stakes - 1, part=part)
 
+    def _knows(self, job: JobView) -> bool:
+        """Return whether something is known to be wrong in a job in which we may stake, also by an earlier process.
+
+        SAFETY: then no look says that it is too late to begin: a stake may be due once somebody else's is lost."""
+        found = self._found[job.id]
+        known = self._before.of(job) is not None or any(job.group_of_root(lie.against) for lie in found)
+        return known and self._acceptance.possible(job)
+
     def _has_claimed(self, job: JobView) -> bool:
         """Return whether a claim of ours is in a job, of a whole run, then.
 
@@ -293,7 +306,7 @@ class Sampler:
     def _takes_whole(self, job: JobView, now: int) -> bool:
         """Return whether we continue with the whole run: nobody serves the parts, or we have to claim the right
         root ourselves. What was begun is finished: a root that is known is claimed."""
-        if self._runner.in_whole(job.id):
+        if self._runner.in_whole(job.id) or self._before.of(job) is not None:
             return True
         # SAFETY: from then on no part is checked any more. One endpoint could show once that a root is dead, or another
         # time, so that a whole run seems to be in time: what is wrong in its parts would be found by nobody.

@@ -1,0 +1,79 @@
+"""What is wrong in a job is on disk with the terms by which it was found, until others confirm that nothing is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.trainer_node.desk import job
+from trainer_node.errors import Disagreement, DiskFull
+from trainer_node.play.wrong_jobs import lies, results
+from trainer_node.run.refutation import Refuted
+from trainer_node.storage.database import Database
+
+LIE = Refuted(
+    b"\1" * 32,
+    b"\2" * 32,
+    (b"\3" * 32, b"\4" * 32),
+    against=b"\5" * 32,
+    index=7,
+    claimed=b"\6" * 32,
+    computed=b"\7" * 32,
+    siblings=(b"\10" * 32,),
+)
+ROOT = b"\1" * 32
+AGREED: Any = SimpleNamespace(confirm=lambda **_: None)
+
+
+def refused(**_: Any) -> None:
+    raise Disagreement("two endpoints show another state", contradicted=True)
+
+
+def test_another_process_knows_it() -> None:
+    database = Database(None)
+    found, of = lies(database), job(3)
+    assert found.still(AGREED, of, (LIE,))
+    again = lies(database)
+    assert (list(again), again.by_number(3), again.of(of)) == ([3], (LIE,), (LIE,))
+    assert " at 0x" not in repr(of.terms), "it says the same in each process"
+    another = replace(of, challenge_period=of.challenge_period + 1)
+    assert again.differs(another)
+    assert again.of(another) is None
+    assert list(results(database)) == []
+
+
+def test_it_is_known_until_others_confirm_that_it_is_not() -> None:
+    database, of = Database(None), job(3)
+    found, liar = results(database), SimpleNamespace(confirm=refused)
+    assert not found.still(AGREED, of, None)
+    assert found.still(AGREED, of, ROOT)
+    assert found.still(liar, of, None)  # type: ignore[arg-type]
+    assert results(database).of(of) == ROOT
+    assert not lies(database).still(AGREED, of, None)
+    again = results(database)
+    assert not again.still(AGREED, of, None)
+    assert list(results(database)) == []
+
+
+def test_what_the_disk_refuses_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise DiskFull("no space left")
+
+    database, of = Database(None), job(3)
+    found = results(database)
+    with monkeypatch.context() as disk:
+        disk.setattr(database, "put", full)
+        assert found.still(AGREED, of, ROOT)
+        assert found.of(of) == ROOT
+    assert list(results(database)) == []
+    assert found.still(AGREED, of, ROOT)
+    assert results(database).of(of) == ROOT
+    with monkeypatch.context() as disk:
+        disk.setattr(database, "put", full)
+        found.forget(3)
+    assert results(database).of(of) == ROOT
+    found.still(AGREED, job(4), ROOT)
+    assert list(results(database)) == [4]

@@ -1,0 +1,117 @@
+"""Jobs in which something is wrong that we may stake against, now or later: what, and by which terms it was found.
+
+It is on disk, as what concerns us is (`job_queue`): after a restart what a stake will rest on is kept from the first
+moment on, and is used again though a look would say that it is too late to begin with the job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from ..chain import JobView, Snapshot
+from ..errors import DiskFailed
+from ..run.refutation import Refuted
+from ..storage.database import Database
+from .ends import Changes
+
+T = TypeVar("T")
+
+
+class WrongJobs(Generic[T]):
+    """``kind``: how the database calls what is wrong. It is of type T: ``write`` makes JSON of it, and ``read`` makes
+    it of that.
+
+    SAFETY: whoever serves could hide once what is wrong in a job, and what a refutation or a claim rests on would go to
+    a stranger's job in the same round. The lie's author, or the client, need not serve it a second time."""
+
+    def __init__(
+        self, database: Database, kind: str, write: Callable[[T], Any], read: Callable[[Any], T]
+    ) -> None:
+        self._database, self._kind, self._write = database, kind, write
+        self._changes = Changes("job.lie_not_confirmed")
+        self._known: dict[int, tuple[str, T]] = {}
+        """Digests of terms, and what is wrong."""
+        self._unsaved = set[int]()
+        for job in database.get(self._index, []):
+            if (row := database.get(self._name(job))) is not None:
+                self._known[job] = row[0], read(row[1])
+
+    def __contains__(self, job: int) -> bool:
+        return job in self._known
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._known)
+
+    def by_number(self, job: int) -> T:
+        """Return what is wrong in one of the jobs, by whatever terms."""
+        return self._known[job][1]
+
+    def of(self, job: JobView) -> T | None:
+        """Return what is wrong in a job, if it was found by the terms that a look shows."""
+        return self._known[job.id][1] if job.id in self._known and not self.differs(job) else None
+
+    def differs(self, job: JobView) -> bool:
+        """Return whether what is wrong in a job was found by other terms than a look shows."""
+        return job.id in self._known and self._known[job.id][0] != _digest(job)
+
+    def still(self, snapshot: Snapshot, job: JobView, wrong: T | None) -> bool:
+        """Note what is wrong in a job, as known by this look. Return whether anything is: also as long as nobody
+        confirms that nothing is any more."""
+        if wrong is not None:
+            row = _digest(job), wrong
+            if self._known.get(job.id) != row or job.id in self._unsaved:
+                self._known[job.id] = row
+                self._save(job.id, (row[0], self._write(wrong)))
+            return True
+        if job.id in self._known:
+            if not self._changes.believed(snapshot, job.id):
+                return True
+            self.forget(job.id)
+        return False
+
+    def forget(self, job: int) -> None:
+        """Note that nothing in a job can be staked against any more."""
+        if self._known.pop(job, None) is not None:
+            self._save(job, None)
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _index(self) -> str:
+        return f"jobs with {self._kind}"
+
+    def _name(self, job: int) -> str:
+        return f"{self._kind} in job {job}"
+
+    def _save(self, job: int, row: tuple[str, Any] | None) -> None:
+        # NOTE: what the disk refuses is tried again in the next look; a row that is not in the index is not read.
+        self._unsaved.add(job)
+        with contextlib.suppress(DiskFailed):
+            if row is not None:
+                self._database.put(self._name(job), row)
+            self._database.put(self._index, sorted(self._known))
+            if row is None:
+                self._database.drop(self._name(job))
+            self._unsaved.discard(job)
+
+
+def lies(database: Database) -> WrongJobs[tuple[Refuted, ...]]:
+    """Return the jobs in which intervals are wrong."""
+    return WrongJobs(
+        database,
+        "lies",
+        lambda found: [lie.words() for lie in found],
+        lambda rows: tuple(Refuted.of_words(row) for row in rows),
+    )
+
+
+def results(database: Database) -> WrongJobs[bytes]:
+    """Return the jobs in which something differs from the root of our whole run."""
+    return WrongJobs(database, "another result", bytes.hex, bytes.fromhex)
+
+
+def _digest(job: JobView) -> str:
+    return hashlib.sha256(repr(job.terms).encode()).hexdigest()
