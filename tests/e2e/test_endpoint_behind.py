@@ -110,7 +110,7 @@ def test_a_restart_beside_an_endpoint_that_hides_the_match_loses_no_prize(
             accuser.loop.tick()
         assert pool.hidden == 1
         assert held(accuser.node, arena.job_id)
-        assert arena.job_id not in accuser.node.keeper._idle, "a full disk takes nothing of it"
+        assert arena.job_id not in accuser.node.keeper._at_rest._idle, "a full disk takes nothing of it"
         arena.skip(2 * PERIOD_S)
         outcome = arena.play()
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)

@@ -6,6 +6,8 @@ store            artifacts on disk, by hash
 store_files      which file holds which artifact
 refused_by_disk  artifacts that the disk has refused, in memory
 job_holds        which artifacts belong to which job
+letting_go       letting go of what jobs hold: lines first, then files
+at_rest          jobs that may let go of what they hold
 held_bytes       bytes that each job holds
 resting_states   states that go for a job that is considered
 freeable         what a sweep could free, estimated before it begins

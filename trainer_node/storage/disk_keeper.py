@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 import structlog
 
@@ -26,6 +26,7 @@ from ..observe.metrics import Metrics
 from ..observe.problems import Problems
 from .artifacts import Name
 from .asked_room import AskedRoom
+from .at_rest import AtRest, Leaves
 from .database import Database
 from .disk import Ballast, free_bytes, on_disk
 from .disk_estimate import Needs, NoRoom, too_full
@@ -33,14 +34,11 @@ from .disk_report import DISK, DiskReport
 from .freeable import FreeableBytes
 from .held_bytes import HeldBytes
 from .resting_states import Found, Given, RestingStates
-from .retention import URGENT_GRACE_S, Policy, Retention, Swept
+from .retention import URGENT_GRACE_S, Policy, Retention
 from .store import Store
 
 LOOK_S = 1.0
 """Least seconds between two looks at the disk."""
-FITTED_S = 600.0
-"""Seconds for which nothing of a job goes for another one after it was found to fit: as long as room in memory is kept
-for a stake that is about to be given (`tensors`)."""
 URGENT_S = 5.0
 """Least seconds between two urgent collections: each looks at every file."""
 
@@ -68,18 +66,16 @@ class Keeper:
         self._held = HeldBytes(store)
         self._freeable = FreeableBytes(store)
         self._resting_states = RestingStates(store, self._retention)
-        self._retention.waiting = self._freeable.waiting = self._waiting
+        self._at_rest = AtRest(store.holders, self._resting_states, works_at)
+        self._retention.waiting = self._waiting
         self._store_bytes, self._every_s = store_bytes, every_s
         self._metrics, self._problems = metrics, problems
-        self.works_at = works_at
         self.gave_states: Callable[[int], None] = lambda _: None  # told that states of a job's run have gone
         self._needs: dict[int, Needs] = {}
-        self._parts, self._staked, self._idle = set[int](), set[int](), set[int]()
+        self._parts = set[int]()
         self._asked = AskedRoom()
-        self._fitted: dict[int, float] = {}
-        """Instants at which jobs that fitted were last asked about: a stake, or its run, may be about to begin."""
         self._jobs = threading.Lock()
-        """Held while the six above change or are copied: collections run outside the loop."""
+        """Held while the three above change or are copied: collections run outside the loop."""
         self._giving = threading.Lock()
         """Held while states go: writers on a full disk ask for that, too."""
         self._looked = self._urgent = self._tried = float("-inf")
@@ -89,6 +85,15 @@ class Keeper:
         self._making: threading.Thread | None = None
         store.make_room, store.refuses = self.make_room, self.refuses
         database.on_full = self.database_full
+
+    @property
+    def works_at(self) -> Callable[[int], bool]:
+        """Returns whether we work at a job."""
+        return self._at_rest.works_at
+
+    @works_at.setter
+    def works_at(self, works_at: Callable[[int], bool]) -> None:
+        self._at_rest.works_at = works_at
 
     # ------------------------------------------------------------------ room for jobs
 
@@ -104,8 +109,10 @@ class Keeper:
         self._resting_states.considers(job, stakes=stakes)
 
     def finds(self, job: int, found: Found) -> None:
-        """Note what is found out about a job."""
-        self._resting_states.finds(job, found)
+        """Note what is found out about a job, in every round in which it is looked at."""
+        with self._store.holders.lock:
+            self._resting_states.finds(job, found)
+            self._at_rest.looked(job)
 
     def takes_part(self, job: int, part: bool) -> None:
         """Note whether only intervals of a job are computed."""
@@ -114,9 +121,7 @@ class Keeper:
 
     def stake(self, job: int, staked: bool) -> None:
         """Note whether we have something at stake in a job, in every round in which it is looked at."""
-        with self._jobs:
-            (self._staked.add if staked else self._staked.discard)(job)
-            (self._idle.discard if staked else self._idle.add)(job)
+        self._at_rest.stake(job, staked)
         if staked:
             self._store.holders.revive(job)
 
@@ -127,25 +132,19 @@ class Keeper:
     def over(self, job: int) -> None:
         """Note that a job is over."""
         with self._jobs:
-            self._staked.discard(job)
-            self._idle.discard(job)
             self._parts.discard(job)
             self._needs.pop(job, None)
             self._asked.forget(job)
-            self._fitted.pop(job, None)
+        self._at_rest.over(job)
         self._resting_states.forget(job)
         self._store.holders.end(job)
         self._store.holders.forget_known(job)
         self._held.forget(job)
 
-    def too_full(self, job: int, *, part: bool | None = None) -> NoRoom | None:
+    def too_full(self, job: int, *, part: bool | None = None) -> NoRoom | Leaves | None:
         """Return why not to stake on a job, or None: it does not fit on the disk, beside the others. ``part``: whether
         a part of it is meant, or the whole; None for what is computed of it (`takes_part`)."""
-        full = self.fits(job, self._left(job, part=part), whole=True)
-        if full is None:
-            with self._jobs:
-                self._fitted[job] = time.monotonic()
-        return full
+        return self.fits(job, self._left(job, part=part), whole=True) or self._at_rest.fitted(job)
 
     def no_room(self, job: int) -> NoRoom | None:
         """Return why a job's whole run does not fit on the disk now, beside the others, or None. NOTE: it only looks;
@@ -168,10 +167,9 @@ class Keeper:
         What is kept for a stake, or for what is wrong and waits for one, is never taken by what has none; such a run
         continues, and keeps its roots alone.
         """
-        waiting = self._waiting()
-        with self._jobs:
-            if job in self._staked or not (self._staked or waiting):
-                return None
+        staked = self._at_rest.staked
+        if job in staked or not (staked or self._waiting()):
+            return None
         return self.fits(job, size, written=True)
 
     def room(self, job: int = 0) -> int:
@@ -184,7 +182,7 @@ class Keeper:
         free = free_bytes(self._store.root) - self._ballast.missing
         if self._store_bytes:
             free = min(free, self._store_bytes - self._store.usage.total)
-        staked, waiting = self._staked_now(), self._waiting()
+        staked, waiting = self._at_rest.staked, self._waiting()
         if job not in waiting.union(staked):
             free -= max((self._next_stake(other) for other in waiting), default=0)
         return free - sum(self._left(other) for other in staked if other != job)
@@ -192,7 +190,7 @@ class Keeper:
     @property
     def reserved(self) -> int:
         """Bytes that the jobs on which we have staked may still take."""
-        return sum(map(self._left, self._staked_now()))
+        return sum(map(self._left, self._at_rest.staked))
 
     def _next_stake(self, job: int) -> int:
         """Return the bytes that a stake on what is wrong in a job takes."""
@@ -200,11 +198,7 @@ class Keeper:
 
     def _waiting(self) -> frozenset[int]:
         """Return the jobs in which something is wrong, and nothing of ours is at stake yet."""
-        return self._resting_states.wrong().difference(self._staked_now())
-
-    def _staked_now(self) -> tuple[int, ...]:
-        with self._jobs:
-            return tuple(self._staked)
+        return self._resting_states.wrong() - self._at_rest.staked
 
     def _left(self, job: int, *, part: bool | None = None) -> int:
         with self._jobs:
@@ -227,8 +221,9 @@ class Keeper:
     def _make_way(self) -> None:
         """Make room for the jobs that have asked for it. Errors are reported; the jobs ask again."""
         try:
+            staked = self._at_rest.staked
             with self._jobs:
-                asked = self._asked.take(self._staked)
+                asked = self._asked.take(staked)
             self._give_up(asked.all)
             # NOTE: beside what waits, and no stake, what is written takes what a full disk would (`make_room`).
             if asked.written:
@@ -252,7 +247,8 @@ class Keeper:
             could = self._freeable.could_free(resting, runs=runs, results=results)
         if any(0 < size - self.room(job) <= could.bytes for job, size in asked.items()):
             # SAFETY: a reorganisation may bring back a job that has just ended.
-            self._note(self._retention.give_up(resting, URGENT_GRACE_S, runs=runs, results=results))
+            swept = self._retention.give_up(resting, URGENT_GRACE_S, runs=runs, results=results)
+            self._metrics.add("store_freed_bytes", by=swept.freed)
             could.spend()
 
     def _give_states(self, job: int, size: int) -> None:
@@ -267,15 +263,10 @@ class Keeper:
         if lacks > 0:
             self._give(lambda resting: self._resting_states.yields(lacks, resting))
 
-    def _give(self, give: Callable[[frozenset[int]], Given]) -> None:
-        """Let states go of resting jobs, but for those on which a stake may be about to be sent."""
-        with self._jobs:
-            begun = {number for number, at in self._fitted.items() if time.monotonic() - at < FITTED_S}
+    def _give(self, give: Callable[[Container[int]], Given]) -> None:
+        """Let states go of resting jobs."""
         with self._giving:
-            given = give(self._resting(states=True) - begun)
-            for number in given.jobs:
-                self._held.forget(number)  # its lines begin again
-                self._freeable.recount(number)
+            given = give(self._resting(states=True))
         self._metrics.add("store_freed_bytes", by=given.freed)
         for number in given.states:
             self.gave_states(number)
@@ -308,29 +299,16 @@ class Keeper:
             return
         try:
             # SAFETY: a reorganisation may bring back a hearing or a match whose job has just ended.
-            self._note(self._retention.urgent(self._resting(), lambda: lacks() <= 0, over_s=URGENT_GRACE_S))
+            swept = self._retention.urgent(self._resting(), lambda: lacks() <= 0, over_s=URGENT_GRACE_S)
+            self._metrics.add("store_freed_bytes", by=swept.freed)
             self._yield(lacks())
         except DiskFailed as error:  # a list of what jobs hold is written before anything of it goes
             self._tell(error)
         self._urgent = time.monotonic()
 
-    def _resting(self, *, states: bool = False) -> frozenset[int]:
-        """Return the jobs in which we have nothing at stake, and on which we do not work: those that may lose all that
-        they hold, or only ``states`` of their runs.
-
-        SAFETY: while an ally of its author refutes a lie first, ours waits with nothing at stake, and so does our claim
-        of the right root while an ally claims it. What these rest on is served no more once they are due, and a disk
-        is filled for the price of a job.
-        """
-        with self._jobs:
-            idle = tuple(self._idle)
-        keep = self._resting_states.lies() if states else self._waiting()
-        return frozenset(job for job in idle if job not in keep and not self.works_at(job))
-
-    def _note(self, swept: Swept) -> None:
-        self._metrics.add("store_freed_bytes", by=swept.freed)
-        for job in swept.gone:
-            self._held.forget(job)  # its lines begin again
+    def _resting(self, *, states: bool = False) -> Container[int]:
+        """Return the jobs that may lose all that they hold, or only ``states`` of their runs (`at_rest`)."""
+        return self._at_rest.states if states else self._at_rest.files
 
     def _beyond_quota(self) -> int:
         return self._store.usage.total - self._store_bytes if self._store_bytes else 0

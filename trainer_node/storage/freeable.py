@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 from .disk import on_disk
@@ -54,21 +54,17 @@ class FreeableBytes:
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
         self._ended: dict[int, _Ended] = {}
-        self.waiting: Callable[[], frozenset[int]] = frozenset
-        """As that of `Retention`."""
         # NOTE: not the counts that the loop asks: it would wait while the files of a job are looked at.
         self._held = HeldBytes(store)
         self._given: dict[int, float] = {}
         """By job that might be given up: when it began. One that has been given up and comes back begins again."""
 
-    def could_free(self, resting: frozenset[int], *, runs: bool = False, results: bool = False) -> Freeable:
+    def could_free(self, resting: Container[int], *, runs: bool = False, results: bool = False) -> Freeable:
         """Return what `Retention.give_up` could free with the same arguments."""
         now, holders = self._clock(), self._store.holders
         jobs = holders.jobs()
         self._ended = {job: ended for job, ended in self._ended.items() if jobs.get(job) == ended.over}
-        still = resting | self.waiting()
-        going = [job for job, over in jobs.items() if over is None and job not in still]
-        before = min((now - URGENT_GRACE_S, *map(holders.began, going)))
+        before = now - URGENT_GRACE_S
         parts = [
             part
             for job, over in jobs.items()
@@ -77,7 +73,8 @@ class FreeableBytes:
             if part.used < before
         ]
         # NOTE: a file is used when a job begins to hold it, so one that began later holds nothing that could go.
-        began = {job: holders.began(job) for job in resting if runs and jobs.get(job, 0.0) is None}
+        rests = [job for job, over in jobs.items() if runs and over is None and job in resting]
+        began = {job: holders.began(job) for job in rests}
         given = {job: instant for job, instant in began.items() if instant < before}
         self._forget({job for job, instant in self._given.items() if given.get(job) != instant})
         self._given.update(given)
@@ -89,10 +86,6 @@ class FreeableBytes:
             self._forget(set(given))
 
         return Freeable(size, spend)
-
-    def recount(self, job: int) -> None:
-        """Count again what an open job holds: some of it has gone."""
-        self._forget({job})
 
     def _forget(self, jobs: set[int]) -> None:
         for job in jobs:

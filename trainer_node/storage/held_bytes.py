@@ -15,6 +15,8 @@ from .store import Store
 
 @dataclass(slots=True)
 class _Count:
+    rewritten: int = 0
+    """How often the job's list had been rewritten when it was read: what was read of another one says nothing."""
     read: int = 0
     """Bytes of the job's file that have been read."""
     size: int = 0
@@ -33,14 +35,16 @@ class HeldBytes:
     def of(self, job: int) -> int:
         """Return the bytes that the artifacts of a job take on the disk."""
         with self._lock:
-            count = self._counts.setdefault(job, _Count())
+            count, rewritten = self._counts.get(job), self._store.holders.rewritten[job]
+            if count is None or count.rewritten != rewritten:
+                count = self._counts[job] = _Count(rewritten)
             self._read(job, count)
             return count.size
 
     def recount(self) -> None:
         """Count again what has been asked for. NOTE: it looks at every file, so the loop does not call it."""
         for job in tuple(self._counts):
-            count = _Count()
+            count = _Count(self._store.holders.rewritten[job])
             self._read(job, count)
             with self._lock:
                 if job in self._counts:

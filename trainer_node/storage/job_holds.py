@@ -8,8 +8,8 @@
 and shows the final state, which the client fetches afterwards.
 
 A line is written before its artifact is, without waiting for the disk. After a crash an artifact may lack its line, or
-a line its artifact: the first is kept as long as any job of ours that is older than it (`retention`), the second does
-no harm.
+a line its artifact: the first is kept as long as any job of ours that is older than it and no list names it
+(`retention`), and is held again when the job uses it; the second does no harm.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from .disk import disk_errors
 
 WORK, RESULT = "w", "r"
-_BEGAN, _OVER, _NEW = "b", ".over", ".new"
+_BEGAN, _OVER = "b", ".over"
 
 
 class Holders:
@@ -32,18 +33,30 @@ class Holders:
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "jobs"
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while a list changes. INVARIANT: whether a job may let go of what it holds changes under it, too
+        (`at_rest`), so that what is decided under it is still so when the lines are gone."""
+        self.leaving: set[int] = set()
+        """Jobs of which some files are about to go, while what is known of their states may not say so yet."""
+        self.rewritten = Counter[int]()
+        """By job: how often its list has been rewritten. What was read of it before is another one's."""
         self._known: dict[int, set[str]] = {}
         """By job: its lines, as this process has read or written them."""
 
     def hold(self, job: int, paths: Iterable[str], stage: str = WORK) -> None:
-        """Add artifacts, as paths below the store's folder, to a job. Raises DiskFailed."""
-        with self._lock:
+        """Add artifacts, as paths below the store's folder, to a job. Raises DiskFailed.
+
+        NOTE: those that are here are used just now, so that none goes for which it was not known yet that it is held.
+        """
+        with self.lock:
             known = self._lines(job)
             new = [line for line in (f"{stage} {path}" for path in paths) if line not in known]
             if not new:
                 return
             path = self._path(job)
+            for line in new:
+                with contextlib.suppress(OSError):
+                    os.utime(self.folder.parent / line.partition(" ")[2])
             with disk_errors(path):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 with path.open("ab+") as file:
@@ -57,12 +70,12 @@ class Holders:
 
     def holds(self, job: int, path: str, stage: str = WORK) -> bool:
         """Return whether a job holds an artifact."""
-        with self._lock:
+        with self.lock:
             return f"{stage} {path}" in self._lines(job)
 
     def end(self, job: int) -> None:
         """Note that a job is over; only the first time counts."""
-        with self._lock, contextlib.suppress(OSError):
+        with self.lock, contextlib.suppress(OSError):
             live = self.folder / str(job)
             if live.exists():
                 live.rename(over := live.with_name(f"{job}{_OVER}"))
@@ -70,44 +83,67 @@ class Holders:
 
     def revive(self, job: int) -> None:
         """Note that a job is open again: a reorganisation has brought it back."""
-        with self._lock, contextlib.suppress(OSError):
+        with self.lock, contextlib.suppress(OSError):
             over = self.folder / f"{job}{_OVER}"
             if over.exists():
                 over.rename(self.folder / str(job))
 
     def release(self, job: int) -> None:
         """Let go of all artifacts of a job."""
-        with self._lock:
+        with self.lock:
             self._known.pop(job, None)
+            self.rewritten[job] += 1
             for name in (str(job), f"{job}{_OVER}"):
                 (self.folder / name).unlink(missing_ok=True)
 
-    def drop(self, job: int, paths: Collection[str]) -> None:
-        """Let go of some artifacts of a job that is not over. Raises DiskFailed; then the job holds them still."""
-        with self._lock:
-            live = self.folder / str(job)
-            if not live.exists():
-                return
-            with disk_errors(live):
-                first, *lines = live.read_text(errors="replace").splitlines(keepends=True)
-                left = [line for line in lines if line.rstrip("\n").partition(" ")[2] not in paths]
-                new = live.with_name(f"{job}{_NEW}")
-                try:
-                    new.write_text("".join((first, *left)))
-                    new.replace(live)
-                finally:
-                    new.unlink(missing_ok=True)
-            self._known.pop(job, None)
+    def let_go(self, job: int, goes: Callable[[str, str], bool]) -> list[str]:
+        """Drop the lines of a job whose stage and path ``goes`` says yes to; return the path of each. A job that holds
+        nothing more has no list. Raises DiskFailed; then the job holds them still.
+
+        NOTE: a full disk has no room for a second list, so this one is written over, which makes it shorter. What a
+        crash leaves has each line that stays, but for the one that it was about to write at most.
+        """
+        with self.lock, contextlib.suppress(FileNotFoundError):
+            path, gone, left = self._path(job), list[str](), list[bytes]()
+            with disk_errors(path), path.open("rb+") as file:
+                since = os.fstat(file.fileno())
+                lines = file.read().splitlines(keepends=True)
+                for line in lines[1:]:
+                    artifact = _artifact(line)
+                    if artifact is not None and goes(*artifact):
+                        gone.append(artifact[1])
+                    else:
+                        left.append(line)
+                if gone and left:
+                    file.seek(0)
+                    file.write(b"".join((lines[0], *left)))
+                    file.truncate()
+                    file.flush()
+                    os.utime(file.fileno(), ns=(since.st_atime_ns, since.st_mtime_ns))  # when it was over
+            if gone and left:
+                self._known.pop(job, None)
+                self.rewritten[job] += 1
+            elif not left:
+                self.release(job)
+            return gone
+        return []
 
     def jobs(self) -> dict[int, float | None]:
         """Return the jobs in ascending order, and since when they are over (seconds since 1970); None: open."""
         found = dict[int, float | None]()
-        for path in self.folder.iterdir() if self.folder.is_dir() else ():
-            number, _, rest = path.name.partition(".")
-            if number.isdecimal() and rest in ("", _OVER[1:]):
-                with contextlib.suppress(FileNotFoundError):
-                    found[int(number)] = path.stat().st_mtime if rest else None
+        with self.lock:  # NOTE: else a list that is renamed meanwhile may be seen under neither name
+            for path in self.folder.iterdir() if self.folder.is_dir() else ():
+                number, _, rest = path.name.partition(".")
+                if number.isdecimal() and rest in ("", _OVER[1:]):
+                    with contextlib.suppress(FileNotFoundError):
+                        found[int(number)] = path.stat().st_mtime if rest else None
         return dict(sorted(found.items()))
+
+    def over(self, job: int) -> float | None:
+        """Return since when a job is over (seconds since 1970); None for one that is open, or holds nothing."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.folder / f"{job}{_OVER}").stat().st_mtime
+        return None
 
     def began(self, job: int) -> float:
         """Return when the job first held something, in seconds since 1970; now, if that is unknown."""
@@ -119,13 +155,12 @@ class Holders:
 
     def held(self, job: int) -> Iterator[tuple[str, str]]:
         """Yield the stage and the path of each artifact of a job, oldest first. A torn last line is left out."""
-        with contextlib.suppress(FileNotFoundError), self._path(job).open("rb") as file:
-            yield from filter(None, map(_artifact, file))
+        yield from self.lines_after(job, 0)[0]
 
     def lines_after(self, job: int, offset: int) -> tuple[list[tuple[str, str]], int]:
         """Return what `held` yields from a place in the job's file on, and the place where the next line begins."""
         found = list[tuple[str, str]]()
-        with contextlib.suppress(FileNotFoundError), self._path(job).open("rb") as file:
+        with self.lock, contextlib.suppress(FileNotFoundError), self._path(job).open("rb") as file:
             file.seek(offset)
             for line in file:
                 if line.endswith(b"\n"):
@@ -136,7 +171,7 @@ class Holders:
 
     def forget_known(self, job: int) -> None:
         """Free the memory that a job's lines take."""
-        with self._lock:
+        with self.lock:
             self._known.pop(job, None)
 
     def _path(self, job: int) -> Path:

@@ -20,10 +20,9 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
 
 import structlog
 
@@ -32,6 +31,7 @@ from referee_py.commit import Tag
 from .artifacts import Kind, Name
 from .disk import on_disk
 from .held_bytes import HeldBytes
+from .letting_go import LettingGo
 from .retention import URGENT_GRACE_S, Retention
 from .store import Store
 from .store_files import path_of
@@ -138,22 +138,28 @@ class RestingStates:
 
     # ------------------------------------------------------------------ what goes
 
-    def give(self, job: int, wanted: int, resting: frozenset[int]) -> Given:
+    def give(self, job: int, wanted: int, resting: Container[int]) -> Given:
         """Remove so many bytes for a job, or nothing. ``resting``: the jobs in which we have nothing at stake, and on
         which we do not work. Raises DiskFailed."""
         with self._lock:
             limit = int(self._found.get(job, Found.NOTHING)), self._store.holders.began(job)
-        return self._give(resting - {job}, wanted, lambda order: order < limit)
+        return self._give(self._open() - {job}, resting, wanted, lambda order: order < limit)
 
-    def yields(self, wanted: int, resting: frozenset[int]) -> Given:
+    def yields(self, wanted: int, resting: Container[int]) -> Given:
         """Remove so many bytes of states of runs from which something differs, the oldest first, or nothing.
         ``resting``: as in `give`. Raises DiskFailed."""
-        return self._give(self.differing() & resting, wanted, lambda _: True)
+        return self._give(self.differing() & self._open(), resting, wanted, lambda _: True)
 
-    def _give(self, resting: frozenset[int], wanted: int, goes: Callable[[_Order], bool]) -> Given:
+    def _give(
+        self,
+        jobs: set[int] | frozenset[int],
+        resting: Container[int],
+        wanted: int,
+        goes: Callable[[_Order], bool],
+    ) -> Given:
         orders = dict[int, _Order]()
-        for number in {job for job, over in self._store.holders.jobs().items() if over is None} & resting:
-            order = self._order(number)
+        for number in jobs:
+            order = self._order(number) if number in resting else None
             if order is not None and goes(order):
                 orders[number] = order
         if not self._may_suffice(orders, wanted):
@@ -162,7 +168,10 @@ class RestingStates:
         if could < wanted:
             self._vain = self._shape(orders), could, self._clock()
             return Given()
-        return self._remove(chosen)
+        return self._remove({number: orders[number] for number in chosen}, resting)
+
+    def _open(self) -> set[int]:
+        return {job for job, over in self._store.holders.jobs().items() if over is None}
 
     def _order(self, job: int) -> _Order | None:
         """Return when what a job holds goes; None for never."""
@@ -187,33 +196,31 @@ class RestingStates:
             return wanted <= could or self._clock() - instant >= URGENT_GRACE_S
         return wanted <= sum(size for _, size in shape)
 
-    def _choose(self, jobs: list[int], wanted: int) -> tuple[dict[int, list[str]], int]:
-        """Return the files that go, by job, and their bytes: as many jobs of these, in this order, as it takes."""
+    def _choose(self, jobs: list[int], wanted: int) -> tuple[list[int], int]:
+        """Return the jobs whose files go, and the bytes of these: as many jobs, in this order, as it takes."""
         holders, before = self._store.holders, self._clock() - URGENT_GRACE_S
         held = Counter[str]()
         for number in holders.jobs():
             held.update({path for _, path in holders.held(number)})
-        chosen, size = dict[int, list[str]](), 0
+        chosen, size = list[int](), 0
         for number in jobs:
             if size >= wanted:
                 break
-            chosen[number] = []
-            for path in set(self._goes(number)):
-                chosen[number].append(path)
+            chosen.append(number)
+            goes = self._goes(number)
+            for path in {path for stage, path in holders.held(number) if goes(stage, path)}:
                 held[path] -= 1
                 if not held[path]:
                     size += self._size(path, before)
         return chosen, size
 
-    def _goes(self, job: int) -> Iterator[str]:
-        """Yield the paths that a job lets go of."""
+    def _goes(self, job: int) -> Callable[[str, str], bool]:
+        """Return what says of a stage and a path whether a job lets go of it."""
         with self._lock:
             nothing = self._found.get(job, Found.NOTHING) is Found.NOTHING
             everything = nothing and self._stakes.get(job) is False
             package = self._packages.get(job, frozenset())
-        for _, path in self._store.holders.held(job):
-            if everything or (path.startswith(_STATES) and path not in package):
-                yield path
+        return lambda _, path: everything or (path.startswith(_STATES) and path not in package)
 
     def _size(self, path: str, before: float) -> int:
         with contextlib.suppress(OSError):
@@ -222,17 +229,17 @@ class RestingStates:
             return on_disk(found.st_size) if found.st_mtime < before else 0
         return 0
 
-    def _remove(self, chosen: dict[int, list[str]]) -> Given:
-        holders, before, freed = self._store.holders, self._clock() - URGENT_GRACE_S, 0
-        for job, paths in chosen.items():
-            holders.drop(job, set(paths))
-            self._held.forget(job)
-        kept = {path for number in holders.jobs() for _, path in holders.held(number)}
-        for path in {path for paths in chosen.values() for path in paths} - kept:
-            freed += self._store.remove(Path(self._store.root / path), before)
-        self._retention.drop_states()
+    def _remove(self, chosen: dict[int, _Order], resting: Container[int]) -> Given:
+        """Remove what the chosen jobs let go of; nothing, if what is known of one of them has changed since."""
+        holders, before = self._store.holders, self._clock() - URGENT_GRACE_S
+        told = self._retention.drop_states
+        with LettingGo(self._store, told, unless_used_since=before) as letting, holders.lock:
+            still = self._open()
+            if all(n in still and n in resting and self._order(n) == order for n, order in chosen.items()):
+                for number in chosen:
+                    letting.go(number, self._goes(number))
         with self._lock:
             differ = self._wrong[Found.DIFFERS]
-            states = tuple(job for job in chosen if job in differ or self._stakes.get(job) is not False)
-        _log.info("store.gave_states", jobs=sorted(chosen), bytes=freed)
-        return Given(freed, tuple(chosen), states)
+            states = tuple(job for job in letting.jobs if job in differ or self._stakes.get(job) is not False)
+        _log.info("store.gave_states", jobs=sorted(letting.jobs), bytes=letting.freed)
+        return Given(letting.freed, tuple(sorted(letting.jobs)), states)

@@ -3,13 +3,14 @@
     a job is open              all that it holds stays
     over for `grace_s`         its work goes: states, trees, records, logs, package; its result stays
     over for `result_s`        its result goes, too
-    held by no job             stays as long as an older job of ours is open, and for `grace_s` at least
+    in no list                 stays as long as an older job of ours is open, and for `grace_s` at least
 
-Roots of checkpoints stay in the database. A full disk shortens both times to `URGENT_GRACE_S`, and gives up what was
-fetched for jobs in which we have nothing at stake; for a job that is only considered, no result goes before its time,
-and of open jobs only states that can be computed again (`resting_states`). SAFETY: what a job with our stake or
-bond holds never goes while the job and its hearings last, because a dispute, a refutation, a request or a trial may ask
-for it.
+What a list names goes by the times of the jobs whose lists name it, however long others last, and with its line
+(`letting_go`). Roots of checkpoints stay in the database. A full disk shortens both times to `URGENT_GRACE_S`, and
+gives up what was fetched for jobs in which we have nothing at stake; for a job that is only considered, no result goes
+before its time, and of open jobs only states that can be computed again (`resting_states`). SAFETY: what a job with our
+stake or bond holds never goes while the job and its hearings last, because a dispute, a refutation, a request or a
+trial may ask for it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,8 @@ from .artifacts import Kind, Name
 from .database import Database
 from .disk import on_disk
 from .incoming import Usage
-from .job_holds import RESULT
+from .job_holds import RESULT, WORK
+from .letting_go import LettingGo
 from .store import Store
 from .store_files import INCOMING, made
 
@@ -49,13 +51,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """Result of a collection: bytes and files that are gone, what is left by kind, and the jobs that
-    hold nothing any more."""
+    """Result of a collection: bytes and files that are gone, and what is left by kind."""
 
     freed: int
     removed: int
     left: Usage
-    gone: tuple[int, ...] = ()
 
 
 class Retention:
@@ -77,36 +77,35 @@ class Retention:
         self.waiting: Callable[[], frozenset[int]] = frozenset
         """Returns jobs that keep what they hold, and nothing else: what is wrong in them waits, maybe for years."""
 
-    def collect(self, resting: frozenset[int] = frozenset()) -> Swept:
+    def collect(self, resting: Container[int] = frozenset()) -> Swept:
         """Remove what has had its time. ``resting``: jobs in which we have nothing at stake, and on which we do not
-        work."""
+        work; it is asked of each when something of it would go (`at_rest`)."""
         return self._sweep(self._policy, self._policy.grace_s, resting, runs=False)
 
-    def urgent(self, resting: frozenset[int], enough: Callable[[], bool], over_s: float = 0.0) -> Swept:
+    def urgent(self, resting: Container[int], enough: Callable[[], bool], over_s: float = 0.0) -> Swept:
         """Remove what may go, the least valuable first, until there is ``enough`` room: `give_up` with runs, then with
         results, too."""
         swept = self.give_up(resting, over_s, runs=True)
         if not enough():
             more = self.give_up(resting, over_s, runs=True, results=True)
-            freed, removed = swept.freed + more.freed, swept.removed + more.removed
-            swept = Swept(freed, removed, more.left, swept.gone + more.gone)
+            swept = Swept(swept.freed + more.freed, swept.removed + more.removed, more.left)
         return swept
 
     def give_up(
-        self, resting: frozenset[int], over_s: float, *, runs: bool = False, results: bool = False
+        self, resting: Container[int], over_s: float, *, runs: bool = False, results: bool = False
     ) -> Swept:
         """Remove the work of jobs that are over; with ``runs`` also what the ``resting`` ones hold (see `collect`);
         with ``results`` also results before their time. ``over_s``: seconds for which jobs that are over keep all."""
         result_s = over_s if results else max(over_s, self._policy.result_s)
         return self._sweep(Policy(over_s, result_s), URGENT_GRACE_S, resting, runs=runs)
 
-    def _sweep(self, policy: Policy, grace_s: float, resting: frozenset[int], *, runs: bool) -> Swept:
+    def _sweep(self, policy: Policy, grace_s: float, resting: Container[int], *, runs: bool) -> Swept:
         with self._lock:
             now = self._clock()
-            kept, since, gone = self._marked(policy, now, resting, runs=runs)
-            before = min(since, now - grace_s)
-            freed = removed = 0
-            left = Usage()
+            gone = self._let_go(policy, now, now - grace_s, resting, runs=runs)
+            freed, removed = gone.freed, gone.removed
+            kept, since = self._kept(now, resting)
+            before, left, loose = min(since, now - grace_s), Usage(), 0
             for path, kind, size, used in files(self._store.root):
                 limit = now - _INCOMING_S if kind == INCOMING else before
                 held = kind == "jobs" or str(path.relative_to(self._store.root)) in kept
@@ -114,43 +113,51 @@ class Retention:
                 if held or used >= limit or not made(self._store.root, path):
                     left.add(kind, size)
                     continue
-                won = self._store.remove(path, limit)
-                freed, removed = freed + won, removed + (won > 0)
+                with self._store.holders.lock:  # NOTE: whoever holds it meanwhile has used it
+                    won = self._store.remove(path, limit)
+                freed, loose = freed + won, loose + (won > 0)
             self._store.usage.files, self._store.usage.bytes = dict(left.files), dict(left.bytes)
-            for job in gone:
-                self._store.holders.release(job)
-            if removed:
+            if loose:
                 self.drop_states()
-                _log.info("store.collected", files=removed, bytes=freed)
-            return Swept(freed, removed, left, tuple(gone))
+            if removed + loose:
+                _log.info("store.collected", files=removed + loose, bytes=freed)
+            return Swept(freed, removed + loose, left)
 
-    def _marked(
-        self, policy: Policy, now: float, resting: frozenset[int], *, runs: bool
-    ) -> tuple[set[str], float, list[int]]:
-        """Return the paths that jobs hold, since when the oldest job that does not rest is open, and the jobs that hold
-        nothing more.
+    def _let_go(
+        self, policy: Policy, now: float, limit: float, resting: Container[int], *, runs: bool
+    ) -> LettingGo:
+        """Let jobs go of what has had its time. SAFETY: each is asked about when it lets go, since a stake may have
+        been given, or a job have come back, since the sweep began."""
+        holders = self._store.holders
+        with LettingGo(self._store, self.drop_states, unless_used_since=limit) as letting:
+            for job in holders.jobs():
+                with holders.lock:
+                    stages = self._stages(policy, now, job, resting, runs=runs)
+                    if stages:
+                        letting.go(job, _of(stages))
+        return letting
+
+    def _stages(self, policy: Policy, now: float, job: int, resting: Container[int], *, runs: bool) -> str:
+        """Return of which stages a job lets go now."""
+        over = self._store.holders.over(job)
+        if over is None:
+            return WORK + RESULT if runs and job in resting else ""
+        if now - over >= policy.result_s:
+            return WORK + RESULT
+        return WORK if now - over >= policy.grace_s else ""
+
+    def _kept(self, now: float, resting: Container[int]) -> tuple[set[str], float]:
+        """Return the paths that lists name, and since when the oldest job that does not rest is open.
 
         NOTE: anybody can post a job that continues for years. If it counted as the oldest, nothing would ever go.
         """
         holders, waiting = self._store.holders, self.waiting()
-        kept, since, gone = set[str](), now, list[int]()
+        kept, since = set[str](), now
         for job, over in holders.jobs().items():
+            kept.update(path for _, path in holders.held(job))
             if over is None and job not in resting and job not in waiting:
                 since = min(since, holders.began(job))
-            if over is None and not (runs and job in resting):
-                kept.update(path for _, path in holders.held(job))
-                continue
-            if over is None:
-                gone.append(job)
-                continue
-            age = now - over
-            if age < policy.grace_s:
-                kept.update(path for _, path in holders.held(job))
-            elif age < policy.result_s:
-                kept.update(path for stage, path in holders.held(job) if stage == RESULT)
-            else:
-                gone.append(job)
-        return kept, since, gone
+        return kept, since
 
     def drop_states(self) -> None:
         """Let the database know which states are no longer here. Their checkpoints stay."""
@@ -168,6 +175,10 @@ class Retention:
             ]
             if len(here) < len(rows):
                 self._database.drop_states(run, here)
+
+
+def _of(stages: str) -> Callable[[str, str], bool]:
+    return lambda stage, _: stage in stages
 
 
 def files(root: Path) -> Iterator[tuple[Path, str, int, float]]:

@@ -151,11 +151,11 @@ def test_the_work_of_jobs_that_are_over_goes_where_that_is_enough_and_nothing_el
 def test_a_strangers_job_that_goes_on_for_years_keeps_nothing_of_later_jobs(
     disk: Disk, staked: bool, collected: bool
 ) -> None:
-    """What a crash may have taken the line of is of a job of ours, or can be fetched again."""
+    """Nor does ours, of what the lists of others name. What a crash may have taken the line of is in no list."""
     run = disk.put(IDLE, 1)
     disk.passes()
     disk.keeper.stake(IDLE, staked)
-    work = disk.put(ENDED, 2)
+    work, loose = disk.put(ENDED, 2), Name(Kind.BLOB, disk.store.put_blob(b"l" * BLOB))
     disk.keeper.over(ENDED)
     disk.passes(DAY)
     disk.lacks(ASKED, SIZE)
@@ -163,7 +163,9 @@ def test_a_strangers_job_that_goes_on_for_years_keeps_nothing_of_later_jobs(
         disk.keeper.collect()
     else:
         disk.ask(ASKED)
-    assert disk.has(run, work) == [True, staked]
+    assert disk.has(run, work) == [True, False]
+    disk.keeper.collect()
+    assert disk.has(run, loose) == [True, staked]
 
 
 def test_a_job_that_has_just_ended_is_left_to_a_reorganisation(disk: Disk) -> None:

@@ -26,10 +26,10 @@ from trainer_node.run.checkpoints import StoredCheckpoints
 from trainer_node.settings.extent import Mode
 from trainer_node.storage import resting_states
 from trainer_node.storage.artifacts import Kind, Name
+from trainer_node.storage.at_rest import FITTED_S
 from trainer_node.storage.database import Database
 from trainer_node.storage.disk import on_disk
 from trainer_node.storage.disk_estimate import Needs
-from trainer_node.storage.disk_keeper import FITTED_S
 from trainer_node.storage.resting_states import Found
 from trainer_node.storage.retention import URGENT_GRACE_S
 from trainer_node.storage.store import Store
@@ -207,7 +207,7 @@ def test_what_a_stake_is_about_to_be_given_on_stays(runs: Runs) -> None:
     runs.put(11)
     assert runs.keeper.too_full(11) is None
     assert not runs.ask(ONE)
-    runs.keeper._fitted[11] -= FITTED_S
+    runs.keeper._at_rest._fitted[11] -= FITTED_S
     assert runs.ask(ONE)
 
 
@@ -298,7 +298,7 @@ class Node:
     def passes(self) -> None:
         """Let minutes pass in which nothing on the disk is used."""
         Disk.passes(self)  # type: ignore[arg-type]
-        self.keeper._fitted.clear()
+        self.keeper._at_rest._fitted.clear()
 
     looked, sweepers = 0, set[int]()
 
