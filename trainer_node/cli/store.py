@@ -101,8 +101,9 @@ def verify(
 ) -> None:
     """Read every artifact, and the database, and check them against their names. Ends with 1 if some are damaged."""
     from ..storage.database import Database
-    from ..storage.store import Store, verify_files
+    from ..storage.store import Store
     from ..storage.store_files import made
+    from ..storage.verify import verify_files
 
     root = _root(settings)
     store = Store(root, max_bytes=settings.limits.artifact_bytes)

@@ -3,6 +3,7 @@
 artifacts        the kinds of artifact: names, bytes, checks while they arrive
 incoming         artifacts on their way into a store
 store            artifacts on disk, by hash
+verify           a check of every artifact against its name
 store_files      which file holds which artifact
 refused_by_disk  artifacts that the disk has refused, in memory
 job_holds        which artifacts belong to which job

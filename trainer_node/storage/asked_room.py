@@ -2,53 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
+from enum import Enum
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Bytes that were asked for, by job.
+class Asks(Enum):
+    """What a job asks for room for."""
 
-    all      of all jobs
-    ours     of those in which we have a stake
-    whole    of others that asked for all that they need
-    written  of those that were about to write, where there is no stake of ours at all
-    """
-
-    all: dict[int, int]
-    ours: dict[int, int]
-    whole: dict[int, int]
-    written: dict[int, int]
+    WHOLE = "all that it needs"
+    PART = "a part of that"
+    WRITTEN = "what it is about to write"
+    DRAWN = "what is fetched to check what others claim in it"
 
 
 @dataclass(slots=True)
 class AskedRoom:
-    """Collects what jobs ask for. For one thread at a time."""
+    """Collects what jobs ask for, in bytes. For one thread at a time."""
 
-    _bytes: dict[int, int] = field(default_factory=dict)
-    _whole: set[int] = field(default_factory=set)
-    _written: set[int] = field(default_factory=set)
+    _asked: dict[int, tuple[int, Asks]] = field(default_factory=dict)
 
-    def add(self, job: int, size: int, *, whole: bool, written: bool) -> None:
-        """Note what a job has asked for last."""
-        self._bytes[job] = size
-        (self._whole.add if whole else self._whole.discard)(job)
-        (self._written.add if written else self._written.discard)(job)
+    def add(self, job: int, size: int, what: Asks) -> None:
+        """Note what a job has asked for last. SAFETY: strangers say what is drawn, and it hides nothing else."""
+        if what is not Asks.DRAWN or self._asked.get(job, (0, what))[1] is Asks.DRAWN:
+            self._asked[job] = size, what
 
     def forget(self, job: int) -> None:
         """Note that a job needs nothing any more."""
-        self._bytes.pop(job, None)
-        self._whole.discard(job)
-        self._written.discard(job)
+        self._asked.pop(job, None)
 
-    def take(self, staked: Collection[int]) -> Asked:
-        """Return what was asked for, and begin again. ``staked``: the jobs in which we have a stake."""
-        asked = self._bytes
-        ours = {job: size for job, size in asked.items() if job in staked}
-        whole = {job: asked[job] for job in self._whole if job in asked and job not in ours}
-        written = {} if staked else {job: asked[job] for job in self._written & asked.keys()}
-        self._bytes = {}
-        self._whole.clear()
-        self._written.clear()
-        return Asked(asked, ours, whole, written)
+    def take(self) -> dict[int, tuple[int, Asks]]:
+        """Return what was asked for, by job, and begin again."""
+        asked, self._asked = self._asked, {}
+        return asked

@@ -25,7 +25,7 @@ from ..errors import DiskFailed
 from ..observe.metrics import Metrics
 from ..observe.problems import Problems
 from .artifacts import Name
-from .asked_room import AskedRoom
+from .asked_room import AskedRoom, Asks
 from .at_rest import AtRest, Leaves
 from .database import Database
 from .disk import Ballast, free_bytes, on_disk
@@ -151,26 +151,30 @@ class Keeper:
         no room is made for the job."""
         return too_full(self._left(job, part=False), self.room(job))
 
-    def fits(self, job: int, size: int, *, whole: bool = False, written: bool = False) -> NoRoom | None:
+    def fits(self, job: int, size: int, *, whole: bool = False) -> NoRoom | None:
         """Return why not to fetch so many bytes for a job, or None. Room that can be made is there a little later.
-        ``whole``: it is all that is needed, so that others may give way to it (`resting_states`); ``written``: it is
-        about to be written."""
+        ``whole``: it is all that is needed, so that others may give way to it (`resting_states`)."""
         full = too_full(size, self.room(job))
         if full is not None:
-            self._ask(job, size, whole=whole, written=written)
+            self._ask(job, size, Asks.WHOLE if whole else Asks.PART)
         return full
 
-    def refuses(self, job: int, size: int) -> NoRoom | None:
-        """Return why a job may not keep so many bytes more, or None.
+    def refuses(self, job: int, size: int, drawn: bool = False) -> NoRoom | None:
+        """Return why a job may not keep so many bytes more, or None. ``drawn``: they are to check what others claim.
 
         SAFETY: a run of a stranger's job may write more than was thought, or have begun before we staked on another.
         What is kept for a stake, or for what is wrong and waits for one, is never taken by what has none; such a run
-        continues, and keeps its roots alone.
+        continues, and keeps its roots alone. What is drawn works for no stake, also where one is in its job, or waits.
         """
         staked = self._at_rest.staked
-        if job in staked or not (staked or self._waiting()):
+        if (job in staked and not drawn) or not (staked or self._waiting()):
             return None
-        return self.fits(job, size, written=True)
+        room = self.room() if drawn else self.room(job)
+        full = too_full(size, room)
+        if full is not None:
+            # NOTE: what is lacking is what counts, by the room that the job has.
+            self._ask(job, size + self.room(job) - room, Asks.DRAWN if drawn else Asks.WRITTEN)
+        return full
 
     def room(self, job: int = 0) -> int:
         """Return the bytes that are free and that no job but this one may need.
@@ -207,10 +211,10 @@ class Keeper:
 
     # ------------------------------------------------------------------ room for what does not fit
 
-    def _ask(self, job: int, size: int, *, whole: bool, written: bool) -> None:
+    def _ask(self, job: int, size: int, what: Asks) -> None:
         """Have room made for a job, outside the loop and for all that ask at once."""
         with self._jobs:
-            self._asked.add(job, size, whole=whole, written=written)
+            self._asked.add(job, size, what)
             now = time.monotonic()
             if now - self._tried < URGENT_S or (self._making is not None and self._making.is_alive()):
                 return
@@ -223,45 +227,63 @@ class Keeper:
         try:
             staked = self._at_rest.staked
             with self._jobs:
-                asked = self._asked.take(staked)
-            self._give_up(asked.all)
-            # NOTE: beside what waits, and no stake, what is written takes what a full disk would (`make_room`).
-            if asked.written:
-                self._give_up(asked.written, runs=True)
-            # SAFETY: packages and results go for what has our stake. Anybody can have a job considered.
-            if asked.ours:
-                self._give_up(asked.ours, runs=True)
-                self._give_up(asked.ours, runs=True, results=True)
-            # NOTE: not for what is written: it would take the room, too, in which these states are computed again.
-            for job, size in asked.ours.items():
-                self._yield(size - self.room(job))
-            for job, size in asked.whole.items():
-                self._give_states(job, size)
+                asked = self._asked.take()
+            for job, (size, what) in asked.items():
+                ours = job in staked and what is not Asks.DRAWN
+                # NOTE: beside what waits, and no stake, what is written takes what a full disk would (`make_room`).
+                written = not staked and what in (Asks.WRITTEN, Asks.DRAWN)
+                # NOTE: no states for what is written: it would take the room in which they are computed again.
+                self._make_way_for(job, size, ours=ours, runs=written, states=ours or what is Asks.WHOLE)
         except Exception as error:
             self._tell(error)
 
-    def _give_up(self, asked: dict[int, int], *, runs: bool = False, results: bool = False) -> None:
-        """Sweep, if that can make room for one of the jobs."""
-        resting = self._resting()
-        with self._giving:
-            could = self._freeable.could_free(resting, runs=runs, results=results)
-        if any(0 < size - self.room(job) <= could.bytes for job, size in asked.items()):
-            # SAFETY: a reorganisation may bring back a job that has just ended.
-            swept = self._retention.give_up(resting, URGENT_GRACE_S, runs=runs, results=results)
-            self._metrics.add("store_freed_bytes", by=swept.freed)
-            could.spend()
+    def _make_way_for(self, job: int, size: int, *, ours: bool, runs: bool, states: bool) -> None:
+        """Let go of what may go for a job, the least valuable first, if all of it together is enough.
 
-    def _give_states(self, job: int, size: int) -> None:
-        """Let states of resting runs go for a job that is considered, if it fits then."""
-        lacks = size - self.room(job)
-        if lacks <= 0 or not self._resting_states.may_ask(job):
+        SAFETY: packages and results go for what has our stake. Anybody can have a job considered.
+        """
+        lacks, could = size - self.room(job), 0
+        if lacks <= 0:
             return
-        self._give(lambda resting: self._resting_states.give(job, lacks, resting))
+        for kinds in ((False, False), (True, False), (True, True))[: 3 if ours else 1 + runs]:
+            with self._giving:
+                could = self._freeable.could_free(self._resting(), runs=kinds[0], results=kinds[1]).bytes
+            if could >= lacks:
+                break
+        if could < lacks and not (states and self._states(job, lacks - could, ours=ours, only_ask=True)):
+            return
+        if could:
+            self._give_up(*kinds)
+        if states and (lacks := size - self.room(job)) > 0:
+            self._states(job, lacks, ours=ours)
 
-    def _yield(self, lacks: int) -> None:
-        """Let so many bytes of states go of runs from which something differs, or nothing."""
-        if lacks > 0:
-            self._give(lambda resting: self._resting_states.yields(lacks, resting))
+    def _give_up(self, runs: bool, results: bool) -> None:
+        """Sweep."""
+        with self._giving:
+            could = self._freeable.could_free(self._resting(), runs=runs, results=results)
+        # SAFETY: a reorganisation may bring back a job that has just ended.
+        swept = self._retention.give_up(self._resting(), URGENT_GRACE_S, runs=runs, results=results)
+        self._metrics.add("store_freed_bytes", by=swept.freed)
+        could.spend()
+
+    def _states(self, job: int, lacks: int, *, ours: bool, only_ask: bool = False) -> bool:
+        """Let states go for a job if they are enough, or ``only_ask`` whether they are: what is drawn in itself, if a
+        stake is due in it; then those of runs from which something differs, or where nothing is ``ours``, of others."""
+        states = self._resting_states
+        drawn = states.drawn(job) if ours or job in states.lies() else 0
+        if lacks > drawn and not ours and not states.may_ask(job):
+            return False
+        with self._giving:
+            rests = self._resting(states=True)
+            if lacks > drawn and not states.could(None if ours else job, lacks - drawn, rests):
+                return False
+        if only_ask:
+            return True
+        if drawn:
+            self._give(lambda _: states.give_drawn(job))
+        if lacks > drawn:
+            self._give(lambda rests: states.give(None if ours else job, lacks - drawn, rests))
+        return True
 
     def _give(self, give: Callable[[Container[int]], Given]) -> None:
         """Let states go of resting jobs."""
@@ -301,7 +323,8 @@ class Keeper:
             # SAFETY: a reorganisation may bring back a hearing or a match whose job has just ended.
             swept = self._retention.urgent(self._resting(), lambda: lacks() <= 0, over_s=URGENT_GRACE_S)
             self._metrics.add("store_freed_bytes", by=swept.freed)
-            self._yield(lacks())
+            if (wanted := lacks()) > 0:
+                self._give(lambda resting: self._resting_states.yields(wanted, resting))
         except DiskFailed as error:  # a list of what jobs hold is written before anything of it goes
             self._tell(error)
         self._urgent = time.monotonic()
@@ -321,8 +344,7 @@ class Keeper:
         if now - self._looked < LOOK_S:
             return
         self._looked = now
-        # NOTE: a folder may be away for a moment, as when a volume is mounted again.
-        try:
+        try:  # NOTE: a folder may be away for a moment, as when a volume is mounted again
             self._look(now)
         except (DiskFailed, OSError) as error:
             self._problems[DISK] = str(error)

@@ -1,11 +1,12 @@
 """Artifacts by the jobs that hold them, so that they can be deleted when the job is over.
 
     <store>/jobs/<number>        "b 1764043580" (when it began), then a line for each artifact:
-                                 "w tensor/a0/a0...95" (work) or "r tree/..." (result)
+                                 "w tensor/a0/a0...95" (work), "r tree/..." (result) or "d ..." (drawn)
     <store>/jobs/<number>.over   the same, once the job is over; the file's time says since when
 
 *Work* is what a job needs while it lasts: its package, its states, trees, records and logs. The *result* is what proves
-and shows the final state, which the client fetches afterwards.
+and shows the final state, which the client fetches afterwards. What is *drawn* was fetched to check what others claim:
+it is work of which nothing rests on anything, unless it is found wrong (`Store.rests_on`).
 
 A line is written before its artifact is, without waiting for the disk. After a crash an artifact may lack its line, or
 a line its artifact: the first is kept as long as any job of ours that is older than it and no list names it
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from .disk import disk_errors
 
-WORK, RESULT = "w", "r"
+WORK, RESULT, DRAWN = "w", "r", "d"
 _BEGAN, _OVER = "b", ".over"
 
 
@@ -51,6 +52,8 @@ class Holders:
         with self.lock:
             known = self._lines(job)
             new = [line for line in (f"{stage} {path}" for path in paths) if line not in known]
+            if stage == DRAWN:
+                new = [line for line in new if WORK + line[1:] not in known]
             if not new:
                 return
             path = self._path(job)
@@ -187,4 +190,8 @@ class Holders:
 def _artifact(line: bytes) -> tuple[str, str] | None:
     """Return the stage and the path that a line names; None for the first line, and for a torn one."""
     stage, _, name = line.decode(errors="replace").partition(" ")
-    return (stage, name[:-1]) if stage in (WORK, RESULT) and len(name) > 1 and name.endswith("\n") else None
+    return (
+        (stage, name[:-1])
+        if stage in (WORK, RESULT, DRAWN) and len(name) > 1 and name.endswith("\n")
+        else None
+    )

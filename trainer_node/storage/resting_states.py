@@ -20,7 +20,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -31,6 +31,7 @@ from referee_py.commit import Tag
 from .artifacts import Kind, Name
 from .disk import on_disk
 from .held_bytes import HeldBytes
+from .job_holds import DRAWN
 from .letting_go import LettingGo
 from .retention import URGENT_GRACE_S, Retention
 from .store import Store
@@ -138,12 +139,41 @@ class RestingStates:
 
     # ------------------------------------------------------------------ what goes
 
-    def give(self, job: int, wanted: int, resting: Container[int]) -> Given:
-        """Remove so many bytes for a job, or nothing. ``resting``: the jobs in which we have nothing at stake, and on
-        which we do not work. Raises DiskFailed."""
+    def give(self, job: int | None, wanted: int, resting: Container[int]) -> Given:
+        """Remove so many bytes for a job that is considered, or nothing; for None as `yields`. ``resting``: the jobs in
+        which we have nothing at stake, and on which we do not work. Raises DiskFailed."""
+        if job is None:
+            return self.yields(wanted, resting)
+        return self._give(self._open() - {job}, resting, wanted, self._before(job))
+
+    def could(self, job: int | None, wanted: int, resting: Container[int]) -> bool:
+        """Return whether `give` would remove anything."""
+        if job is None:
+            return bool(self._chosen(self.differing() & self._open(), resting, wanted, lambda _: True))
+        return bool(self._chosen(self._open() - {job}, resting, wanted, self._before(job)))
+
+    def drawn(self, job: int) -> int:
+        """Return the bytes of what was drawn in a job, and rests on nothing."""
+        holders, before = self._store.holders, self._clock() - URGENT_GRACE_S
+        held = Counter[str]()
+        for number in holders.jobs():
+            held.update(path for _, path in holders.held(number))
+        drawn = {path for stage, path in holders.held(job) if stage == DRAWN}
+        return sum(self._size(path, before) for path in drawn if held[path] == 1)
+
+    def give_drawn(self, job: int) -> Given:
+        """Remove what was drawn in a job: a stake is due in it. NOTE: what is still to be checked is fetched again."""
+        before = self._clock() - URGENT_GRACE_S
+        told = self._retention.drop_states
+        with LettingGo(self._store, told, unless_used_since=before) as letting, self._store.holders.lock:
+            letting.go(job, lambda stage, _: stage == DRAWN)
+        return Given(letting.freed)
+
+    def _before(self, job: int) -> Callable[[_Order], bool]:
+        """Return what says whether something goes before a job's own."""
         with self._lock:
             limit = int(self._found.get(job, Found.NOTHING)), self._store.holders.began(job)
-        return self._give(self._open() - {job}, resting, wanted, lambda order: order < limit)
+        return lambda order: order < limit
 
     def yields(self, wanted: int, resting: Container[int]) -> Given:
         """Remove so many bytes of states of runs from which something differs, the oldest first, or nothing.
@@ -152,23 +182,34 @@ class RestingStates:
 
     def _give(
         self,
-        jobs: set[int] | frozenset[int],
+        jobs: Collection[int],
         resting: Container[int],
         wanted: int,
         goes: Callable[[_Order], bool],
     ) -> Given:
+        chosen = self._chosen(jobs, resting, wanted, goes)
+        return self._remove(chosen, resting) if chosen else Given()
+
+    def _chosen(
+        self,
+        jobs: Collection[int],
+        resting: Container[int],
+        wanted: int,
+        goes: Callable[[_Order], bool],
+    ) -> dict[int, _Order]:
+        """Return the jobs whose files go for so many bytes; none, where all of them are not enough."""
         orders = dict[int, _Order]()
         for number in jobs:
             order = self._order(number) if number in resting else None
             if order is not None and goes(order):
                 orders[number] = order
         if not self._may_suffice(orders, wanted):
-            return Given()
+            return {}
         chosen, could = self._choose(sorted(orders, key=orders.__getitem__), wanted)
         if could < wanted:
             self._vain = self._shape(orders), could, self._clock()
-            return Given()
-        return self._remove({number: orders[number] for number in chosen}, resting)
+            return {}
+        return {number: orders[number] for number in chosen}
 
     def _open(self) -> set[int]:
         return {job for job, over in self._store.holders.jobs().items() if over is None}

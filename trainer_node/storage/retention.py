@@ -28,7 +28,7 @@ from .artifacts import Kind, Name
 from .database import Database
 from .disk import on_disk
 from .incoming import Usage
-from .job_holds import RESULT, WORK
+from .job_holds import DRAWN, RESULT, WORK
 from .letting_go import LettingGo
 from .store import Store
 from .store_files import INCOMING, made
@@ -141,10 +141,10 @@ class Retention:
         """Return of which stages a job lets go now."""
         over = self._store.holders.over(job)
         if over is None:
-            return WORK + RESULT if runs and job in resting else ""
+            return WORK + DRAWN + RESULT if runs and job in resting else ""
         if now - over >= policy.result_s:
-            return WORK + RESULT
-        return WORK if now - over >= policy.grace_s else ""
+            return WORK + DRAWN + RESULT
+        return WORK + DRAWN if now - over >= policy.grace_s else ""
 
     def _kept(self, now: float, resting: Container[int]) -> tuple[set[str], float]:
         """Return the paths that lists name, and since when the oldest job that does not rest is open.

@@ -23,7 +23,7 @@ from typing import IO
 import numpy as np
 
 from referee_py.commit import Hashes, Record, Tag, Tree, canonical, tensor_hash
-from referee_py.errors import AssayError, InvalidInput, Unavailable
+from referee_py.errors import InvalidInput, Unavailable
 from referee_py.rounding.step_log import StepLog
 
 from ..errors import Corrupt, DiskFailed, DiskFull, RoomKept
@@ -31,9 +31,9 @@ from .artifacts import Array, Kind, Name, check_for, decode_tensor, encode_tenso
 from .disk import disk_errors, on_disk
 from .disk_estimate import NoRoom
 from .incoming import Incoming, Usage
-from .job_holds import RESULT, WORK, Holders
+from .job_holds import DRAWN, RESULT, WORK, Holders
 from .refused_by_disk import Memory
-from .store_files import INCOMING, PREFIX, find, name_of, path_of
+from .store_files import INCOMING, PREFIX, find, path_of
 
 DEFAULT_MAX_BYTES = 16 << 30
 _CHUNK = 1 << 20
@@ -57,8 +57,8 @@ class Store:
         self.usage = Usage()
         self.make_room: Callable[[int], bool] = lambda _bytes: False
         """Asked for so many bytes when the disk is full; returns whether it is worth trying again."""
-        self.refuses: Callable[[int, int], NoRoom | None] = lambda _job, _bytes: None
-        """Asked whether a job may keep so many bytes more; returns why not, or None."""
+        self.refuses: Callable[[int, int, bool], NoRoom | None] = lambda _job, _bytes, _drawn: None
+        """Asked whether a job may keep so many bytes more, and whether they are drawn; returns why not, or None."""
         self._for: tuple[int, str] | None = None
         self._memory: Memory | None = None
         self._sync = sync
@@ -71,16 +71,19 @@ class Store:
                 if path.stat().st_mtime < time.time() - _LEFTOVER_S:
                     path.unlink()
 
-    def held_by(self, job: int, *, result: bool = False, memory: Memory | None = None) -> Store:
-        """Return this store, whose artifacts belong to a job from now on: to its work, or to its ``result``.
+    def held_by(
+        self, job: int, *, result: bool = False, drawn: bool = False, memory: Memory | None = None
+    ) -> Store:
+        """Return this store, whose artifacts belong to a job from now on: to its work, to its ``result``, or to what is
+        ``drawn`` to check what others claim in it.
 
         With ``memory`` what is received or put is kept there, and so is what is on disk where the disk does not note
         that the job holds it: a view for a disk that has refused.
         """
         view = copy.copy(self)
         view.make_room = lambda size: self.make_room(size)
-        view.refuses = lambda of, size: self.refuses(of, size)
-        view._for = job, RESULT if result else WORK
+        view.refuses = lambda of, size, drawn: self.refuses(of, size, drawn)
+        view._for = job, RESULT if result else DRAWN if drawn else WORK
         view._memory = memory
         return view
 
@@ -137,6 +140,17 @@ class Store:
         if self._for is not None:
             job, stage = self._for
             self.holders.hold(job, [str(path_of(Path(), name)) for name in names], stage)
+
+    def rests_on(self, *names: Name) -> None:
+        """Let the job whose view this is hold what was drawn in it as its work. Raises DiskFailed."""
+        self.hold(*names)
+        paths = {str(path_of(Path(), name)) for name in names}
+        if self._for is not None:
+            self.holders.let_go(self._for[0], lambda stage, path: stage == DRAWN and path in paths)
+
+    def works(self) -> None:
+        """Let what this view gets from now on be work of its job."""
+        self._for = (self._for[0], WORK) if self._for is not None else None
 
     def holds(self, name: Name) -> bool:
         """Return whether the job whose view of the store this is holds an artifact."""
@@ -309,9 +323,11 @@ class Store:
 
     def _check_room(self, name: Name, size: int) -> None:
         """Raise RoomKept if what a job would keep takes the room of others."""
-        why = self.refuses(self._for[0], on_disk(size)) if self._for is not None else None
-        if why is not None:
-            raise RoomKept(f"{name}, {size} bytes, of job {self._for[0] if self._for else None}: {why}")
+        if self._for is None:
+            return
+        job, stage = self._for
+        if (why := self.refuses(job, on_disk(size), stage == DRAWN)) is not None:
+            raise RoomKept(f"{name}, {size} bytes, of job {job}: {why}")
 
     def _here(self, name: Name, size: int) -> bool:
         """Return whether the artifact is here already, and use it. NOTE: a file of another size was torn by a crash; it
@@ -365,26 +381,6 @@ class Store:
                 file.close()
             Path(file.name).unlink(missing_ok=True)
             raise
-
-
-def verify_files(store: Store) -> Iterator[tuple[Path, str | None]]:
-    """Yield every artifact's file, and what is wrong with it; None if nothing is. At most a chunk is in memory."""
-    for kind in Kind:
-        for path in sorted((store.root / kind).rglob("*")):
-            if not path.is_file():
-                continue
-            try:
-                name = name_of(store.root, path)
-                check, size = check_for(name, store.max_bytes), 0
-                with path.open("rb") as file:
-                    while chunk := file.read(_CHUNK):
-                        size += len(chunk)
-                        check.update(chunk)
-                check.finish()
-            except (AssayError, OSError) as error:
-                yield path, str(error)
-            else:
-                yield path, None
 
 
 def _missing(name: Name) -> Unavailable:

@@ -13,7 +13,8 @@ from tests.support.clock import Clock
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.retention import URGENT_GRACE_S, Policy, Retention, usage
-from trainer_node.storage.store import Store, verify_files
+from trainer_node.storage.store import Store
+from trainer_node.storage.verify import verify_files
 
 HOUR = 3600.0
 POLICY = Policy(grace_s=HOUR, result_s=10 * HOUR)

@@ -151,7 +151,9 @@ class IntervalRunner(JobRunner):
         time_left = Until(
             lambda: task.checks.over or task.late, f"the data of an interval of {root.hex()[:12]}"
         )
-        fetcher = self._fetcher.for_job(job.id).stopped_by(stop).within(time_left)
+        # SAFETY: strangers say what is drawn. It takes no room that is kept for a stake, though one is in this job.
+        store = self._fetcher.store.held_by(job.id, drawn=not task.again)
+        fetcher = self._fetcher.for_job(job.id, store=store).stopped_by(stop).within(time_left)
         source = Served(fetcher, job.servers(job.members(task.group), client=True))
         program = self._packages.program(task.work)
         claimed = ClaimedRun(source, job.program, program, job.program_file, root, job.logs)
@@ -282,8 +284,9 @@ class IntervalRunner(JobRunner):
             return None
         _log.error("sample.differs", **task.about(interval), of=claimed.count, computed=computed.hex())
         store = self._store(task.job.id)
+        claimed.source.store.works()
         with contextlib.suppress(DiskFailed):
-            store.hold(*claimed.names(interval))
+            store.rests_on(*claimed.names(interval))
         unkept = self._unkept(task.job.id)
         return Part(auditor, interval, computed, store, unkept=unkept, turns=self._turns)
 
