@@ -1,7 +1,7 @@
 """Failed tries of one work of a job: its package, its measurement, its run, or the check of one claimed root.
 
 SAFETY: strangers decide what fails in a job. So a delay keeps only the work waiting that has failed: what is known of
-the job stays known meanwhile, and all else in it goes on.
+the job stays known meanwhile, and all else in it continues.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class WholeRuns:
         self._told = node.remembered.of_jobs(set[bytes])
         self._begun = node.remembered.of_jobs(bool)
         self._before = results(node.database)
-        """What an earlier process has computed, where something that is claimed differs from it."""
+        """Roots that an earlier process has computed, where something that is claimed differs from it."""
 
     def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         """Return what is due in a job, and its right claim once that is computed."""

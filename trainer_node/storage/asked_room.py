@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Asks(Enum):
-    """What a job asks for room for."""
+    """Purposes for which a job asks for room."""
 
     WHOLE = "all that it needs"
     PART = "a part of that"

@@ -43,7 +43,7 @@ class Resting(Container[int]):
 
 
 class AtRest:
-    """What the loop says of jobs. Safe for several threads."""
+    """Words of the loop about jobs. Safe for several threads."""
 
     def __init__(self, holders: Holders, states: RestingStates, works_at: Callable[[int], bool]) -> None:
         self._holders, self._states, self.works_at = holders, states, works_at

@@ -16,7 +16,7 @@ from .store import Store
 @dataclass(slots=True)
 class _Count:
     rewritten: int = 0
-    """How often the job's list had been rewritten when it was read: what was read of another one says nothing."""
+    """Number of times that the list had been rewritten when it was read: another one says nothing."""
     read: int = 0
     """Bytes of the job's file that have been read."""
     size: int = 0
