@@ -238,7 +238,7 @@ def test_what_differs_is_kept_while_our_run_comes_back(one: Challenger, tmp_path
     the job meanwhile; so nothing differed, which others confirmed of the look."""
     playing = Playing(one)
     playing.computes(tmp_path)
-    one.keeper._fitted.clear()  # more than FITTED_S have passed
+    one.keeper._at_rest._fitted.clear()  # more than FITTED_S have passed
     one.fills()
     tensors, given = one.works._tensors, shown(SILENT, ally=True, given_away=True)
     tensors.of(OTHER, Takes(step=tensors.limit))
@@ -274,7 +274,7 @@ def test_a_restart_while_a_match_is_played_in_closing_forgets_nothing_that_diffe
     until(lambda: playing.go(of) == [] and works.known(JOB) == CLAIM)
     assert playing.differing == {JOB}
     if full:
-        keeper._fitted.clear()
+        keeper._at_rest._fitted.clear()
         after.fills()
     given = shown(SILENT, ally=True, given_away=True)
     groups = tuple(replace(group, until=3 * END) if group.dead else group for group in given.groups)
