@@ -8,6 +8,7 @@ store_files      which file holds which artifact
 refused_by_disk  artifacts that the disk has refused, in memory
 job_holds        which artifacts belong to which job
 letting_go       letting go of what jobs hold: lines first, then files
+drawn            what was drawn in a job and is in use
 at_rest          jobs that may let go of what they hold
 held_bytes       bytes that each job holds
 resting_states   states that go for a job that is considered

@@ -81,7 +81,7 @@ class AtRest:
     def fitted(self, job: int) -> Leaves | None:
         """Note that a job fits, so that it keeps what it has; return why not to stake on it now, or None."""
         with self._holders.lock:
-            if job in self._holders.leaving:
+            if job in self._holders.leaving or job in self._holders.untold:
                 return Leaves()
             self._fitted[job] = time.monotonic()
         return None

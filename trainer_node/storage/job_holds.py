@@ -6,7 +6,7 @@
 
 *Work* is what a job needs while it lasts: its package, its states, trees, records and logs. The *result* is what proves
 and shows the final state, which the client fetches afterwards. What is *drawn* was fetched to check what others claim:
-it is work of which nothing rests on anything, unless it is found wrong (`Store.rests_on`).
+it is work of which nothing rests on anything, unless it is found wrong (`drawn.rests_on`).
 
 A line is written before its artifact is, without waiting for the disk. After a crash an artifact may lack its line, or
 a line its artifact: the first is kept as long as any job of ours that is older than it and no list names it
@@ -37,8 +37,13 @@ class Holders:
         self.lock = threading.RLock()
         """Held while a list changes. INVARIANT: whether a job may let go of what it holds changes under it, too
         (`at_rest`), so that what is decided under it is still so when the lines are gone."""
-        self.leaving: set[int] = set()
-        """Jobs of which some files are about to go, while what is known of their states may not say so yet."""
+        self.leaving = Counter[int]()
+        """Jobs of which some files are about to go, while what is known of their states may not say so yet; by how many
+        at once."""
+        self.untold: set[int] = set()
+        """Jobs of which files have gone, where the database could not be told."""
+        self.in_use = Counter[tuple[int, str]]()
+        """Jobs and paths of what was drawn that must not go (`drawn`)."""
         self.rewritten = Counter[int]()
         """By job: how often its list has been rewritten. What was read of it before is another one's."""
         self._known: dict[int, set[str]] = {}

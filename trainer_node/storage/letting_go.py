@@ -13,6 +13,7 @@ NOTE: files go afterwards, without the lock, since a job may hold millions. One 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable
 from typing import Self
 
@@ -37,7 +38,7 @@ class LettingGo:
         them still. Called with the lock of the lists."""
         # NOTE: before its lines are gone, since whoever asks whether the job fits does so with the lock, too.
         if gone := self._store.holders.let_go(job, lambda stage, path: goes(stage, path) and self._old(path)):
-            self._store.holders.leaving.add(job)
+            self._store.holders.leaving[job] += job not in self.jobs
             self.jobs.add(job)
             self._paths.update(gone)
 
@@ -52,6 +53,9 @@ class LettingGo:
 
     def __exit__(self, *_: object) -> None:
         holders = self._store.holders
+        with holders.lock:
+            # SAFETY: also if this process ends, or fails, before the database is told (`Retention.drop_states`).
+            holders.untold |= self.jobs
         try:
             kept = {path for job in holders.jobs() for _, path in holders.held(job)} if self._paths else set()
             for path in self._paths - kept:
@@ -62,4 +66,5 @@ class LettingGo:
                 self._told()
         finally:
             with holders.lock:
-                holders.leaving -= self.jobs
+                holders.leaving.subtract(self.jobs)
+                holders.leaving += Counter()  # without those that are none

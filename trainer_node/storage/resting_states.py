@@ -158,15 +158,18 @@ class RestingStates:
         held = Counter[str]()
         for number in holders.jobs():
             held.update(path for _, path in holders.held(number))
-        drawn = {path for stage, path in holders.held(job) if stage == DRAWN}
+        drawn = {
+            path for stage, path in holders.held(job) if stage == DRAWN and (job, path) not in holders.in_use
+        }
         return sum(self._size(path, before) for path in drawn if held[path] == 1)
 
     def give_drawn(self, job: int) -> Given:
         """Remove what was drawn in a job: a stake is due in it. NOTE: what is still to be checked is fetched again."""
         before = self._clock() - URGENT_GRACE_S
         told = self._retention.drop_states
+        used = self._store.holders.in_use
         with LettingGo(self._store, told, unless_used_since=before) as letting, self._store.holders.lock:
-            letting.go(job, lambda stage, _: stage == DRAWN)
+            letting.go(job, lambda stage, path: stage == DRAWN and (job, path) not in used)
         return Given(letting.freed)
 
     def _before(self, job: int) -> Callable[[_Order], bool]:

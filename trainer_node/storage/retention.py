@@ -72,6 +72,8 @@ class Retention:
         self._store = store
         self._database = database
         self._policy = policy
+        self._told = False
+        """Whether the database knows which states are here; an earlier process may not have told it."""
         self._clock = clock
         self._lock = threading.Lock()
         self.waiting: Callable[[], frozenset[int]] = frozenset
@@ -117,7 +119,8 @@ class Retention:
                     won = self._store.remove(path, limit)
                 freed, loose = freed + won, loose + (won > 0)
             self._store.usage.files, self._store.usage.bytes = dict(left.files), dict(left.bytes)
-            if loose:
+            # NOTE: an earlier process may have ended, or the database been full, before it was told what has gone.
+            if loose or not self._told:
                 self.drop_states()
             if removed + loose:
                 _log.info("store.collected", files=removed + loose, bytes=freed)
@@ -163,6 +166,9 @@ class Retention:
         """Let the database know which states are no longer here. Their checkpoints stay."""
         if self._database is None:
             return
+        self._told = False
+        with self._store.holders.lock:
+            untold = set(self._store.holders.untold)
         for run in self._database.runs():
             rows = self._database.checkpoints(run)
             here = [
@@ -175,6 +181,9 @@ class Retention:
             ]
             if len(here) < len(rows):
                 self._database.drop_states(run, here)
+        self._told = True
+        with self._store.holders.lock:
+            self._store.holders.untold -= untold
 
 
 def _of(stages: str) -> Callable[[str, str], bool]:

@@ -141,12 +141,10 @@ class Store:
             job, stage = self._for
             self.holders.hold(job, [str(path_of(Path(), name)) for name in names], stage)
 
-    def rests_on(self, *names: Name) -> None:
-        """Let the job whose view this is hold what was drawn in it as its work. Raises DiskFailed."""
-        self.hold(*names)
-        paths = {str(path_of(Path(), name)) for name in names}
-        if self._for is not None:
-            self.holders.let_go(self._for[0], lambda stage, path: stage == DRAWN and path in paths)
+    @property
+    def job(self) -> int | None:
+        """The job whose view of the store this is, if any."""
+        return self._for[0] if self._for is not None else None
 
     def works(self) -> None:
         """Let what this view gets from now on be work of its job."""

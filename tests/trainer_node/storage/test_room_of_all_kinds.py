@@ -14,6 +14,7 @@ from trainer_node.storage.asked_room import AskedRoom, Asks
 from trainer_node.storage.database import Database
 from trainer_node.storage.disk_estimate import Needs
 from trainer_node.storage.disk_keeper import Keeper
+from trainer_node.storage.drawn import rests_on
 from trainer_node.storage.job_holds import DRAWN, WORK
 from trainer_node.storage.resting_states import Found
 from trainer_node.storage.store import Store
@@ -104,7 +105,7 @@ def test_what_was_drawn_goes_for_a_stake_in_its_job_and_what_is_wrong_stays(keep
     drawn = store.held_by(LIE, drawn=True)
     names = [Name(Kind.BLOB, drawn.put_blob(bytes([number]) * 2000)) for number in range(6)]
     drawn.works()
-    store.held_by(LIE).rests_on(*names[:2])
+    rests_on(store.held_by(LIE), *names[:2])
     names.append(Name(Kind.BLOB, drawn.put_blob(b"what the refutation takes")))
     stages = [stage for stage, _ in store.holders.held(LIE)]
     assert (stages.count(WORK), stages.count(DRAWN)) == (3, 4)

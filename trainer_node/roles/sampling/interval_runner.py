@@ -38,6 +38,7 @@ from ...run.cost_estimate import MARGIN
 from ...run.refutation import Refuted
 from ...run.replay import Interrupted
 from ...run.step_times import StepTimes, Taken
+from ...storage.drawn import rests_on, using
 from .budget import Instant, Means, data_s
 from .checks import BudgetSpent, Checks, Meter, Plan, Root, provable
 from .decide import claimable_s
@@ -127,8 +128,7 @@ class IntervalRunner(JobRunner):
 
     def __init__(self, has: Equipment, *, samples: Sampling) -> None:
         super().__init__(has)
-        self._samples = samples
-        self._processors = self._runs.beside()
+        self._samples, self._processors = samples, self._runs.beside()
 
     def _whole_s(self, job: JobView) -> float | None:
         estimate = self._estimate(job)
@@ -276,17 +276,17 @@ class IntervalRunner(JobRunner):
     ) -> Part | None:
         """Replay an interval whose data have come, in a turn. Return it if it is wrong. Raises as `_compute`, and
         AssayErrors of its data."""
-        claimed = auditor.published
-        computed = self._compute(task, auditor, interval, meter, turn)
-        if computed == claimed.tree.leaves[interval - 1]:
-            _log.info("sample.match", **task.about(interval), of=claimed.count)
-            task.root.took.pop(interval, None)
-            return None
-        _log.error("sample.differs", **task.about(interval), of=claimed.count, computed=computed.hex())
-        store = self._store(task.job.id)
-        claimed.source.store.works()
-        with contextlib.suppress(DiskFailed):
-            store.rests_on(*claimed.names(interval))
+        claimed, store = auditor.published, self._store(task.job.id)
+        with using(store, *(names := claimed.names(interval))):
+            computed = self._compute(task, auditor, interval, meter, turn)
+            if computed == claimed.tree.leaves[interval - 1]:
+                _log.info("sample.match", **task.about(interval), of=claimed.count)
+                task.root.took.pop(interval, None)
+                return None
+            _log.error("sample.differs", **task.about(interval), of=claimed.count, computed=computed.hex())
+            claimed.source.store.works()
+            with contextlib.suppress(DiskFailed):
+                rests_on(store, *names)
         unkept = self._unkept(task.job.id)
         return Part(auditor, interval, computed, store, unkept=unkept, turns=self._turns)
 
