@@ -22,6 +22,7 @@ from trainer_node.storage.disk_keeper import Keeper
 from trainer_node.storage.held_bytes import HeldBytes
 from trainer_node.storage.job_holds import Holders
 from trainer_node.storage.resting_states import Found
+from trainer_node.storage.retention import Retention
 from trainer_node.storage.store import Store
 
 from .test_considered import begins
@@ -258,3 +259,42 @@ def test_a_disk_that_refuses_to_shorten_a_list_takes_nothing_of_the_job(
     assert not keeper.make_room(1 << 60)
     assert here(store, names) == 3
     assert not store.holders.leaving
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_database_is_told_again_what_has_gone(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, restarts: bool
+) -> None:
+    """It was full, or the process ended, when files had gone and it was not told; it reckoned with them for good."""
+    store, fails = keeper._store, [True]
+    keeper.considers(RESTS, stakes=True)
+    keeper.stake(RESTS, False)
+    fill(store, RESTS, 3)
+    later(store, DAY)
+    told = Retention.drop_states
+
+    def tell(retention: Retention) -> None:
+        if fails[0]:
+            raise DiskFull("no space left for a row")
+        told(retention)
+
+    monkeypatch.setattr(Retention, "drop_states", tell)
+    with pytest.raises(DiskFull):
+        keeper._retention.give_up(frozenset({RESTS}), 0.0, runs=True)
+    assert not list(store.holders.held(RESTS))
+    assert isinstance(keeper._at_rest.fitted(RESTS), Leaves)
+    calls, fails[0] = list[int](), False
+    if restarts:
+        store = Store(store.root, sync=False)
+        keeper = keeper_of(tmp_path, store, Database(None))[0]
+
+    def counted(retention: Retention) -> None:
+        calls.append(1)
+        told(retention)
+
+    monkeypatch.setattr(Retention, "drop_states", counted)
+    keeper._retention.collect()
+    assert calls == [1]
+    assert keeper._at_rest.fitted(RESTS) is None
+    keeper._retention.collect()
+    assert calls == [1]
