@@ -73,7 +73,7 @@ class Retention:
         self._database = database
         self._policy = policy
         self._told = False
-        """Whether the database knows which states are here; an earlier process may not have told it."""
+        """True once the database knows which states are here; an earlier process may not have told it."""
         self._clock = clock
         self._lock = threading.Lock()
         self.waiting: Callable[[], frozenset[int]] = frozenset
