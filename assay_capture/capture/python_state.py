@@ -103,14 +103,15 @@ def put_back(found: PythonValues) -> None:
         for name in set(owner) - names - OF_TORCH:
             if not is_a(owner[name], torch.nn.Module):
                 Item(owner, name).put(MISSING)
+    # NOTE: before the places, some of which a list lacks that is shorter now.
+    for contained in found.contents:
+        contained.restore()
     for path, place in found.places.items():
         if not isinstance(place, Element) and place.get() is not found.objects[path]:
             place.put(found.objects[path])
         content = found.values[path]
         if isinstance(content, Content) and content.back is not None:
             content.back()
-    for contained in found.contents:
-        contained.restore()
 
 
 _SAME = (types.BuiltinFunctionType, types.BuiltinMethodType, types.ModuleType, torch.nn.Module, type)

@@ -67,11 +67,9 @@ class PythonValues:
         for path, child in module.named_modules():
             if not self._is_seen(child):
                 self._layer(prefix + (f"{path}." if path else ""), child)
-                if (
-                    prefix
-                ):  # NOTE: buffers of the module that is captured are state, and those of others are not
-                    for name, buffer in child._buffers.items():
-                        self._value(f"{prefix}{path}{name}", buffer, Item(child._buffers, name), 0)
+                # NOTE: buffers of the module that is captured are state, and those of others are not.
+                for name, buffer in child._buffers.items() if prefix else ():
+                    self._value(f"{prefix}{path}{name}", buffer, Item(child._buffers, name), 0)
 
     def _layer(self, path: str, layer: torch.nn.Module) -> None:
         own = vars(layer)
@@ -105,7 +103,7 @@ class PythonValues:
                 self._inside(getattr(hook, "__name__", "hook"), hook, None, 0)
 
     def of_beside(self, beside: Any) -> None:
-        """Reach what takes part in the loss. Of an object that is no loss, such as a trainer, only attributes count."""
+        """Reach what takes part in the loss. Of a trainer's objects of libraries only attributes count."""
         if is_a(beside, torch.nn.Module):
             self.of_module(beside, f"{type(beside).__name__}.")
         elif is_a(beside, *FUNCTIONS):
@@ -113,8 +111,8 @@ class PythonValues:
         elif callable(beside) and not is_a(beside, type):
             self._inside(type(beside).__name__, beside, None, 0)
         elif (own := _attributes(beside)) is not None and not is_a(beside, type):
-            self.of_namespace(f"{type(beside).__name__}.", own, _DEPTH - 1)
-            self.of_class(type(beside), _DEPTH - 1)
+            self.of_namespace(f"{type(beside).__name__}.", own, _DEPTH - _OF_LIBRARY - 1)
+            self.of_class(type(beside), 0)
 
     def of_schedule(self, scheduler: Any) -> None:
         """Reach the functions of a schedule, such as those of LambdaLR, and what it keeps itself."""

@@ -211,6 +211,7 @@ COUNTS: dict[str, tuple[Callable[[Any], int], Any]] = {
     "a fraction": (of_fraction, lambda: fractions.Fraction(0)),
     "a range": (of_range, lambda: range(0)),
     "a list that rotates": (rotated, lambda: [*[0] * LATE, *[99] * LATE]),
+    "a short list": (lambda layer: len(layer.held) if layer.held.pop() else LATE + 1, lambda: [1] * 30),
     "a long list": (popped, lambda: [0] * 5000),
     "a long deque": (popped, lambda: collections.deque([0] * 5000)),
 }
