@@ -6,6 +6,7 @@ Located     a folder, a web server or a bucket (audit/published.py)
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -35,8 +36,14 @@ class Source(ABC):
         if self.store.has(name):
             return
         self.bring(name, min(max_bytes or self.store.max_bytes, self.store.max_bytes))
+        self.fetched += self._size(name)
+
+    def _size(self, name: Name) -> int:
+        """Return the bytes of an artifact; none if it has gone meanwhile."""
         path = self.store.find(name)
-        self.fetched += path.stat().st_size if path is not None else 0
+        with contextlib.suppress(FileNotFoundError):
+            return path.stat().st_size if path is not None else 0
+        return 0
 
     def fetch_all(self, names: Sequence[Name], max_bytes: int | None = None) -> None:
         """Fetch all of them. Raises as `fetch`."""
@@ -97,8 +104,7 @@ class Served(Source):
         try:
             self._fetcher.fetch_all(missing, self._uris, max_bytes=max_bytes)
         finally:
-            paths = map(self.store.find, missing)
-            self.fetched += sum(path.stat().st_size for path in paths if path is not None)
+            self.fetched += sum(map(self._size, missing))
 
     def ahead(self, names: Sequence[Name], max_bytes: int) -> None:
         # NOTE: a slow server then costs its delay once for many artifacts.

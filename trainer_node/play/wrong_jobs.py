@@ -1,7 +1,8 @@
 """Jobs in which something is wrong that we may stake against, now or later: what, and by which terms it was found.
 
 It is on disk, as what concerns us is (`job_queue`): after a restart what a stake will rest on is kept from the first
-moment on, and is used again though a look would say that it is too late to begin with the job.
+moment on, and is used again though a look would say that it is too late to begin with the job. Each thing that is wrong
+has a row of its own, since a job may hold hundreds of lies: one more costs one row.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
+import structlog
+
 from ..chain import JobView, Snapshot
 from ..errors import DiskFailed
 from ..run.refutation import Refuted
@@ -18,26 +21,31 @@ from ..storage.database import Database
 from .ends import Changes
 
 T = TypeVar("T")
+_log = structlog.get_logger(__name__)
 
 
 class WrongJobs(Generic[T]):
-    """``kind``: how the database calls what is wrong. It is of type T: ``write`` makes JSON of it, and ``read`` makes
-    it of that.
+    """``kind``: how the database calls what is wrong. It is of type T: ``write`` makes a list of JSON values of it, and
+    ``read`` makes it of that.
 
     SAFETY: whoever serves could hide once what is wrong in a job, and what a refutation or a claim rests on would go to
     a stranger's job in the same round. The lie's author, or the client, need not serve it a second time."""
 
     def __init__(
-        self, database: Database, kind: str, write: Callable[[T], Any], read: Callable[[Any], T]
+        self, database: Database, kind: str, write: Callable[[T], list[Any]], read: Callable[[list[Any]], T]
     ) -> None:
         self._database, self._kind, self._write = database, kind, write
         self._changes = Changes("job.lie_not_confirmed")
         self._known: dict[int, tuple[str, T]] = {}
         """Digests of terms, and what is wrong."""
-        self._unsaved = set[int]()
-        for job in database.get(self._index, []):
-            if (row := database.get(self._name(job))) is not None:
-                self._known[job] = row[0], read(row[1])
+        self._saved: dict[int, list[Any]] = {}
+        """Values that the rows of a job have, where all of them could be written."""
+        for job in self._jobs():
+            with self._told(job):
+                digest, count = database.get(self._name(job))
+                values = [database.get(self._name(job, at)) for at in range(count)]
+                self._known[job] = str(digest), read(values)
+                self._saved[job] = values
 
     def __contains__(self, job: int) -> bool:
         return job in self._known
@@ -62,9 +70,9 @@ class WrongJobs(Generic[T]):
         confirms that nothing is any more."""
         if wrong is not None:
             row = _digest(job), wrong
-            if self._known.get(job.id) != row or job.id in self._unsaved:
+            if self._known.get(job.id) != row or job.id not in self._saved:
                 self._known[job.id] = row
-                self._save(job.id, (row[0], self._write(wrong)))
+                self._save(job.id, row[0], self._write(wrong))
             return True
         if job.id in self._known:
             if not self._changes.believed(snapshot, job.id):
@@ -75,7 +83,7 @@ class WrongJobs(Generic[T]):
     def forget(self, job: int) -> None:
         """Note that nothing in a job can be staked against any more."""
         if self._known.pop(job, None) is not None:
-            self._save(job, None)
+            self._save(job, "", [])
 
     # ------------------------------------------------------------------ inside
 
@@ -83,19 +91,41 @@ class WrongJobs(Generic[T]):
     def _index(self) -> str:
         return f"jobs with {self._kind}"
 
-    def _name(self, job: int) -> str:
-        return f"{self._kind} in job {job}"
+    def _name(self, job: int, at: int | None = None) -> str:
+        return f"{self._kind} in job {job}" + (f", {at}" if at is not None else "")
 
-    def _save(self, job: int, row: tuple[str, Any] | None) -> None:
+    def _jobs(self) -> list[int]:
+        with self._told(None):
+            return [int(job) for job in self._database.get(self._index, [])]
+        return []
+
+    @contextlib.contextmanager
+    def _told(self, job: int | None) -> Iterator[None]:
+        """Go on without rows of another shape, as another version may have written them: what they say is found again
+        where it still counts, and what rests in other jobs is known."""
+        try:
+            yield
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            _log.warning(
+                "job.wrong_unread", kind=self._kind, job=job, reason=f"{type(error).__name__}: {error}"
+            )
+
+    def _save(self, job: int, digest: str, values: list[Any]) -> None:
         # NOTE: what the disk refuses is tried again in the next look; a row that is not in the index is not read.
-        self._unsaved.add(job)
+        before = self._saved.pop(job, [])
         with contextlib.suppress(DiskFailed):
-            if row is not None:
-                self._database.put(self._name(job), row)
+            for at, value in enumerate(values):
+                if before[at : at + 1] != [value]:
+                    self._database.put(self._name(job, at), value)
+            if job in self._known:
+                self._database.put(self._name(job), (digest, len(values)))
             self._database.put(self._index, sorted(self._known))
-            if row is None:
+            for at in range(len(values), len(before)):
+                self._database.drop(self._name(job, at))
+            if job in self._known:
+                self._saved[job] = values
+            else:
                 self._database.drop(self._name(job))
-            self._unsaved.discard(job)
 
 
 def lies(database: Database) -> WrongJobs[tuple[Refuted, ...]]:
@@ -110,7 +140,9 @@ def lies(database: Database) -> WrongJobs[tuple[Refuted, ...]]:
 
 def results(database: Database) -> WrongJobs[bytes]:
     """Return the jobs in which something differs from the root of our whole run."""
-    return WrongJobs(database, "another result", bytes.hex, bytes.fromhex)
+    return WrongJobs(
+        database, "another result", lambda root: [root.hex()], lambda rows: bytes.fromhex(rows[0])
+    )
 
 
 def _digest(job: JobView) -> str:

@@ -97,6 +97,8 @@ class Tensors:
         self._kept = Counter[int]()
         self._meant: dict[tuple[int, Hashable], float] = {}
         """Runs by job and name, and the instants from which their room is kept."""
+        self._away = set[tuple[int, Hashable]]()
+        """Those of them that were not in memory when room was last kept for them."""
         self._idle: dict[tuple[int, Hashable], Callable[[], object]] = {}
         self._waiting: dict[tuple[int, bool], float] = {}
         """Times of the last requests of those that wait, in order of arrival; by job and whether it is measured."""
@@ -202,14 +204,19 @@ class Tensors:
         """Return why not to stake on so many more runs of a job, or None: they do not fit in memory beside what is
         kept. ``part``: each of them is an interval; else one of them is the whole run.
 
-        SAFETY: beside what is meant of the same job, too. A claim and a refutation may be due in the same look.
+        SAFETY: beside what is meant of the same job, too. A claim and a refutation may be due in the same look. And
+        what is in memory does not wait for what others would have to serve first: lies whose servers stall could take
+        the room for stakes by turns.
         """
         with self._lock:
             if not more:
                 return None
             meant = {of for one, of in self._meant if one == job and self._is_meant(job, of)}
             parts = max(more - (not part), len(meant - {WHOLE}))
-            return self._too_full((job, False), self._kept[job] + parts + (not part or WHOLE in meant))
+            runs = self._kept[job] + parts + (not part or WHOLE in meant)
+            idle = {of for one, of in self._idle if one == job}
+            here = len(idle - {WHOLE}) >= more if part else WHOLE in idle
+            return self._too_full((job, False), runs, here=here)
 
     def kept(self, job: int) -> int:
         """Return how many runs of a job are kept."""
@@ -229,7 +236,9 @@ class Tensors:
         with self._lock:
             now = self._clock()
             for key in ((job, one) for one in of):
-                before = -math.inf if here is None or key[1] in here else self._meant.get(key, -math.inf)
+                away = here is not None and key[1] not in here
+                (self._away.add if away else self._away.discard)(key)
+                before = self._meant.get(key, -math.inf) if away else -math.inf
                 self._meant[key] = before if now - before < 2 * MEANT_S else now
 
     def means(self, job: int, of: Hashable) -> bool:
@@ -330,8 +339,8 @@ class Tensors:
         lent = _Runs(loan.key for loan in loans) + _Runs([(first[0], False)])
         return self._size(self._staked() | lent) <= self.limit
 
-    def _too_full(self, key: tuple[int, bool], runs: int = 1) -> MemoryKept | None:
-        staked, alone = self._staked(), self._taken(key[0]).alone
+    def _too_full(self, key: tuple[int, bool], runs: int = 1, *, here: bool = False) -> MemoryKept | None:
+        staked, alone = self._staked(away=not here), self._taken(key[0]).alone
         if self._size(staked | _Runs({key: runs})) <= self.limit:
             return None
         return MemoryKept(alone, self._size(staked), self.limit)
@@ -342,11 +351,13 @@ class Tensors:
         idle = _Runs((job, of is not WHOLE) for job, of in list(self._idle) if not self._is_meant(job, of))
         return (self._lent + idle + (more or _Runs())) | self._staked()
 
-    def _staked(self) -> _Runs:
-        """Return the runs whose memory is not to be had for others."""
+    def _staked(self, *, away: bool = True) -> _Runs:
+        """Return the runs whose memory is not to be had for others. ``away``: also those meant that are not here."""
         now = self._clock()
         self._meant = {key: at for key, at in self._meant.items() if now - at < 2 * MEANT_S}
-        meant = _Runs((job, False) for job, of in self._meant if self._is_meant(job, of))
+        self._away &= self._meant.keys()
+        kept = self._meant.keys() if away else self._meant.keys() - self._away
+        meant = _Runs((job, False) for job, of in kept if self._is_meant(job, of))
         return _Runs({(job, False): runs for job, runs in self._kept.items()}) + meant
 
     def _size(self, runs: _Runs) -> int:

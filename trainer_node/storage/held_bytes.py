@@ -10,6 +10,7 @@ import threading
 from dataclasses import dataclass, field
 
 from .disk import on_disk
+from .job_holds import DRAWN
 from .store import Store
 
 
@@ -20,8 +21,10 @@ class _Count:
     read: int = 0
     """Bytes of the job's file that have been read."""
     size: int = 0
-    missing: list[str] = field(default_factory=list)
-    """Paths with a line whose artifact is not there: it is being written, or has gone."""
+    drawn: int = 0
+    """Bytes among them of what was drawn."""
+    missing: list[tuple[str, str]] = field(default_factory=list)
+    """Stages and paths of lines whose artifact is not there: it is being written, or has gone."""
 
 
 class HeldBytes:
@@ -32,14 +35,14 @@ class HeldBytes:
         self._counts: dict[int, _Count] = {}
         self._lock = threading.Lock()
 
-    def of(self, job: int) -> int:
-        """Return the bytes that the artifacts of a job take on the disk."""
+    def of(self, job: int, *, drawn: bool = True) -> int:
+        """Return the bytes that the artifacts of a job take on the disk, with or without what was ``drawn`` in it."""
         with self._lock:
             count, rewritten = self._counts.get(job), self._store.holders.rewritten[job]
             if count is None or count.rewritten != rewritten:
                 count = self._counts[job] = _Count(rewritten)
             self._read(job, count)
-            return count.size
+            return count.size - (0 if drawn else count.drawn)
 
     def recount(self) -> None:
         """Count again what has been asked for. NOTE: it looks at every file, so the loop does not call it."""
@@ -57,9 +60,12 @@ class HeldBytes:
 
     def _read(self, job: int, count: _Count) -> None:
         lines, count.read = self._store.holders.lines_after(job, count.read)
-        paths, count.missing = [*count.missing, *(path for _, path in lines)], []
-        for path in paths:
+        lines, count.missing = [*count.missing, *lines], []
+        for stage, path in lines:
             try:
-                count.size += on_disk((self._store.root / path).stat().st_size)
+                size = on_disk((self._store.root / path).stat().st_size)
             except OSError:
-                count.missing.append(path)
+                count.missing.append((stage, path))
+            else:
+                count.size += size
+                count.drawn += size if stage == DRAWN else 0

@@ -16,6 +16,7 @@ a line its artifact: the first is kept as long as any job of ours that is older 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import threading
 import time
@@ -167,14 +168,16 @@ class Holders:
 
     def lines_after(self, job: int, offset: int) -> tuple[list[tuple[str, str]], int]:
         """Return what `held` yields from a place in the job's file on, and the place where the next line begins."""
-        found = list[tuple[str, str]]()
+        found, text = list[tuple[str, str]](), b""
         with self.lock, contextlib.suppress(FileNotFoundError), self._path(job).open("rb") as file:
             file.seek(offset)
-            for line in file:
-                if line.endswith(b"\n"):
-                    offset += len(line)
-                if (artifact := _artifact(line)) is not None:
-                    found.append(artifact)
+            text = file.read()
+        # NOTE: without the lock, since the loop waits for it, and a job may hold a million files.
+        for line in io.BytesIO(text):
+            if line.endswith(b"\n"):
+                offset += len(line)
+            if (artifact := _artifact(line)) is not None:
+                found.append(artifact)
         return found, offset
 
     def forget_known(self, job: int) -> None:

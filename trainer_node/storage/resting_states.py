@@ -167,9 +167,12 @@ class RestingStates:
         """Remove what was drawn in a job: a stake is due in it. NOTE: what is still to be checked is fetched again."""
         before = self._clock() - URGENT_GRACE_S
         told = self._retention.drop_states
-        used = self._store.holders.in_use
+        used, root = self._store.holders.in_use, self._store.root
         with LettingGo(self._store, told, unless_used_since=before) as letting, self._store.holders.lock:
-            letting.go(job, lambda stage, path: stage == DRAWN and (job, path) not in used)
+            # NOTE: one that is not here yet is being received, and would come without its line.
+            letting.go(
+                job, lambda stage, path: stage == DRAWN and (job, path) not in used and (root / path).exists()
+            )
         return Given(letting.freed)
 
     def _before(self, job: int) -> Callable[[_Order], bool]:

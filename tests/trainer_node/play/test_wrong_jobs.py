@@ -77,3 +77,49 @@ def test_what_the_disk_refuses_is_written_later(monkeypatch: pytest.MonkeyPatch)
     assert results(database).of(of) == ROOT
     found.still(AGREED, job(4), ROOT)
     assert list(results(database)) == [4]
+
+
+def many(count: int) -> tuple[Refuted, ...]:
+    return tuple(replace(LIE, index=n) for n in range(count))
+
+
+def test_one_lie_more_costs_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack: 400 lies in one job, each found in another look, wrote 215 MB."""
+    database, of, wrote = Database(None), job(3), list[str]()
+    put = database.put
+
+    def counted(name: str, value: Any) -> None:
+        wrote.append(name)
+        put(name, value)
+
+    found = lies(database)
+    monkeypatch.setattr(database, "put", counted)
+    for count in range(1, 41):
+        found.still(AGREED, of, many(count))
+    assert len([name for name in wrote if "," in name]) == 40
+    again = lies(database)
+    assert again.of(of) == many(40)
+    wrote.clear()
+    again.still(AGREED, of, many(40))
+    assert wrote == [], "it knows what an earlier process has written"
+    again.still(AGREED, of, many(2))
+    assert lies(database).of(of) == many(2)
+    again.forget(3)
+    assert [name for name in (f"lies in job 3, {n}" for n in range(40)) if database.get(name)] == []
+
+
+@pytest.mark.parametrize("row", [None, "text", 5, {"a": 1}, ["x"], ["d", "x"], ["d", [{"no": 1}]], ["d", 2]])
+def test_a_row_of_another_shape_ends_no_start(row: Any) -> None:
+    database = Database(None)
+    lies(database).still(AGREED, job(3), (LIE,))
+    lies(database).still(AGREED, job(4), (LIE,))
+    database.put("jobs with lies", [3, 4])
+    database.put("lies in job 3", row)
+    assert list(lies(database)) == [4]
+
+
+@pytest.mark.parametrize("index", [None, 5, "text", ["x"], [None]])
+def test_an_index_of_another_shape_ends_no_start(index: Any) -> None:
+    database = Database(None)
+    database.put("jobs with lies", index)
+    assert list(lies(database)) == []

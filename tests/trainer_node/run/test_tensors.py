@@ -218,6 +218,24 @@ def test_room_for_an_interval_that_nobody_serves_is_kept_half_of_the_time() -> N
     assert tensors.too_full(2) is not None, "it is here"
 
 
+@pytest.mark.parametrize("attackers", [1, 2, 3])
+def test_what_is_here_does_not_wait_for_what_nobody_serves(attackers: int) -> None:
+    """The attack: two lies whose servers stall took the room by turns, each while the other paused, and a third one, in
+    memory, was never staked on."""
+    clock, stalled = Hand(), range(1, attackers + 1)
+    tensors = made(15, dict.fromkeys((*stalled, 9), 10), clock)
+    tensors.idle(9, lambda: None, "part")
+    for _ in range(40):
+        for job in stalled:
+            if tensors.too_full(job, part=True) is None:
+                tensors.mean(job, of=("part",), here=())
+        assert tensors.too_full(9, part=True) is None
+        clock.on(MEANT_S / 10)
+    tensors.mean(9, of=("part",), here=("part",))
+    tensors.keep(9, of=("part",))
+    assert tensors.too_full(1, part=True) is not None
+
+
 def test_what_stakes_of_one_job_are_about_to_be_sent_on_adds_up() -> None:
     """The attack: a claim and a refutation of a job were due in the same look. The room of the one was meant in place
     of the other's, and more was in memory than the limit."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.trainer_node.desk import keeper_of
 from trainer_node.observe.metrics import Metrics
 from trainer_node.observe.problems import Problems
 from trainer_node.storage import held_bytes
@@ -14,6 +15,7 @@ from trainer_node.storage.database import Database
 from trainer_node.storage.disk import Ballast, on_disk
 from trainer_node.storage.disk_estimate import Needs
 from trainer_node.storage.disk_keeper import Keeper
+from trainer_node.storage.drawn import rests_on
 from trainer_node.storage.held_bytes import HeldBytes
 from trainer_node.storage.retention import Policy
 from trainer_node.storage.store import Store
@@ -90,3 +92,21 @@ def test_the_room_for_jobs_is_known_without_a_look_at_every_file(
     for job in range(2, 66):
         keeper.too_full(job)
     assert looked == files
+
+
+def test_what_is_drawn_is_no_part_of_what_a_stake_takes(store: Store, tmp_path: Path) -> None:
+    """The attack: what a sampler drew of many claims of a job counted as its own whole run, of which less room was kept
+    then."""
+    held = HeldBytes(store)
+    store.held_by(1).put_blob(b"a" * 100)
+    drawn = store.held_by(1, drawn=True)
+    name = Name(Kind.BLOB, drawn.put_blob(b"b" * 50_000))
+    assert held.of(1) == on_disk(100) + on_disk(50_000)
+    assert held.of(1, drawn=False) == on_disk(100)
+    keeper = keeper_of(tmp_path, store, Database(None))[0]
+    keeper.needs(1, Needs(1 << 20))
+    keeper.stake(1, True)
+    assert keeper.reserved == (1 << 20) - on_disk(100)
+    rests_on(store.held_by(1), name)
+    assert held.of(1, drawn=False) == held.of(1) == on_disk(100) + on_disk(50_000)
+    assert keeper.reserved == (1 << 20) - on_disk(100) - on_disk(50_000)
