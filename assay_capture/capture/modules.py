@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.func import functional_call
 
 from .errors import CaptureError, Unsupported
 
@@ -79,6 +80,20 @@ def tensors_kept(module: torch.nn.Module) -> Iterator[None]:
         for child, parameters, buffers in kept:
             child._parameters.update(parameters)
             child._buffers.update(buffers)
+
+
+def called(
+    module: torch.nn.Module, state: dict[str, torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call a module with other tensors. NOTE: recurrent layers keep a list of their weights beside the weights, in
+    which functional_call leaves what it was given."""
+    result = functional_call(module, state, args, kwargs)
+    for path, layer in module.named_modules():
+        if isinstance(layer, torch.nn.RNNBase):
+            for at, name in enumerate(layer._flat_weights_names):
+                if layer._flat_weights[at] is state.get(f"{path}.{name}" if path else name):
+                    layer._flat_weights[at] = getattr(layer, name)
+    return result
 
 
 @contextlib.contextmanager

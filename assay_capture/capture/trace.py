@@ -24,12 +24,12 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     FakeTensorMode,
 )
-from torch.func import functional_call, functionalize
+from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from . import remedies
 from .errors import CaptureError, Unexpected, Unsupported
-from .modules import check_memory, hooked, module_outputs, tensors_kept
+from .modules import called, check_memory, hooked, module_outputs, tensors_kept
 from .phases import Phases
 from .process import empty_caches
 from .python_state import PythonState, check, no_draws
@@ -38,6 +38,8 @@ from .tensors_outside import NoWrites, check_constants, check_reads, check_write
 
 Loss = Callable[..., Any]
 """`loss(output, *targets)` gives a scalar tensor, or (scalar tensor, {name: metric tensor})."""
+Step = Callable[[list[torch.Tensor]], Any]
+Shapes = Sequence[tuple[tuple[int, ...], torch.dtype]]
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def trace(
         state = {**given, **{name: given[name].clone() for name in (*traced.frozen, *traced.buffers)}}
         memory = {name: (state[name], state[name].untyped_storage()._cdata) for name in names}
         inputs = dict(zip(batch, tensors[len(names) :], strict=True))
-        forward = lambda *args, **kwargs: functional_call(module, state, args, kwargs)  # noqa: E731
+        forward = lambda *args, **kwargs: called(module, state, args, kwargs)  # noqa: E731
         # NOTE: without the cache each use of a weight is cast; equal nodes are merged anyway.
         with (
             no_draws(),
@@ -194,9 +196,11 @@ def trace(
     state = {**traced.parameters, **traced.frozen, **traced.buffers}
     shapes = [*((tuple(t.shape), t.dtype) for t in state.values()), *batch.values()]
     with PythonState(module, objective.beside) as before:
-        traced.graph = functional_graph(step, shapes, module, lowered, phases)
-        again = lambda: text_of(functional_graph(step, shapes, module, lowered, phases))  # noqa: E731
-        check(before, text_of(traced.graph), again)
+        tensors = _empty(shapes)
+        first = _as_it_runs(step, tensors, module, phases)
+        text = text_of(first)
+        traced.graph = _functional(first, tensors, module, lowered, phases)
+        check(before, text, lambda: text_of(_as_it_runs(step, _empty(shapes), module, phases)))
     check_reads(
         traced.graph,
         {**traced.parameters, **{name: traced.rest[name] for name in traced.written & set(traced.rest)}},
@@ -248,26 +252,42 @@ def _outputs(graph: torch.fx.GraphModule) -> Sequence[Any]:
 
 
 def functional_graph(
-    step: Callable[[list[torch.Tensor]], Any],
-    shapes: Sequence[tuple[tuple[int, ...], torch.dtype]],
-    module: torch.nn.Module,
-    lowered: Sequence[str],
-    phases: Phases,
+    step: Step, shapes: Shapes, module: torch.nn.Module, lowered: Sequence[str], phases: Phases
 ) -> torch.fx.GraphModule:
     """Return a function of tensors of these shapes and dtypes as a graph of ATen operators without mutation.
 
     `module` is the module it calls, for the labels. Raises Unsupported where the function depends on values.
     """
+    tensors = _empty(shapes)
+    return _functional(_as_it_runs(step, tensors, module, phases), tensors, module, lowered, phases)
+
+
+def _as_it_runs(
+    step: Step, tensors: list[torch.Tensor], module: torch.nn.Module, phases: Phases
+) -> torch.fx.GraphModule:
+    """Return a step as a graph of the operators that it calls with tensors such as these."""
+    with _capture_settings(), tensors_kept(module), phases.module_paths(module), phases.explained():
+        trace = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True, record_stack_traces=True)
+        return trace(tensors)
+
+
+def _empty(shapes: Shapes) -> list[torch.Tensor]:
     with FakeTensorMode(allow_non_fake_inputs=True):
-        tensors = [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in shapes]
+        return [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in shapes]
+
+
+def _functional(
+    first: torch.fx.GraphModule,
+    tensors: list[torch.Tensor],
+    module: torch.nn.Module,
+    lowered: Sequence[str],
+    phases: Phases,
+) -> torch.fx.GraphModule:
+    """Return what `_as_it_runs` has traced without mutation and with decompositions."""
     table = cast("Mapping[torch._ops.OpOverload[..., Any], Callable[..., Any]]", decomposition_table)
     rules = {**table, **DECOMPOSED, **REPLACED}
     decompositions = {op: rule for op, rule in rules.items() if str(op) not in lowered}
     with _capture_settings(), tensors_kept(module), phases.module_paths(module):
-        with phases.explained():
-            first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True, record_stack_traces=True)(
-                tensors
-            )
         check_writes(first)
         _without_generators(first)
         _without_profiling(first)
