@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .variants import TABLE, few
 
-SECONDS = 1.5
+SECONDS = 1.0
 """Of all variants of a test."""
 LONG = 5.0
 """Seconds of one test without variants."""

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 import pytest
 import structlog
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from .variants import mark_the_others
 
@@ -33,6 +34,22 @@ _ACCOUNTS = 10
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave some variants of some tests to `make test-all`."""
     mark_the_others(items)
+
+
+class Files(LoadScopeScheduling):
+    """Tests of a file, and of a package with fixtures of its own, go to one process: what they share is made once."""
+
+    PACKAGES = ("tests/assay_explorer/", "tests/assay_serve/")
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((package for package in self.PACKAGES if file.startswith(package)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Files:
+    """Hand tests out to processes."""
+    return Files(config, log)
 
 
 # NOTE: a busy machine takes longer for an example than Hypothesis allows by default.
