@@ -207,7 +207,6 @@ class Keeper:
     def _left(self, job: int, *, part: bool | None = None) -> int:
         with self._jobs:
             needs, parts = self._needs.get(job, Needs(0)), job in self._parts
-        # SAFETY: what is drawn of others' runs is no part of what our stake takes.
         return needs.left(self._held.of(job, drawn=False), part=parts if part is None else part)
 
     # ------------------------------------------------------------------ room for what does not fit
