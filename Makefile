@@ -89,7 +89,7 @@ test: ## Lint, contract tests and the quick Python tests
 	@$(MAKE) --jobs=2 lint forge-test python-test
 
 .PHONY: test-all
-test-all: test peer-suites alerts forge-test-portable campaign mutants coverage slither prove hardhat node-campaigns ## As test, with slow tests, other chains and contract audits
+test-all: test peer-suites alerts forge-test-slow forge-test-portable campaign mutants coverage slither prove hardhat node-campaigns ## As test, with slow tests, other chains and contract audits
 	$(PYTEST) -m slow --ignore tests/campaigns --ignore tests/peers $(ARGS)
 
 .PHONY: peer-suites
@@ -107,11 +107,17 @@ python-test: setup ## The quick Python tests alone; ARGS="tests/twins/float -x" 
 	$(PYTEST) -m 'not slow' $(ARGS)
 
 FORGE_LOG := .build/forge-test.log
+# Each takes half a minute or more, and has a shorter one beside it: with fewer people, in other periods, or with other acts.
+FORGE_SLOW := test_(at255Once|requests|aFloodIsAnsweredInTime|everyPageIsShownInTimeIn.*|everyPageIsShownInTimeTo.*|beside1000Others|everyActIsReached)\b
+FORGE_TEST = @echo "forge test: see $(FORGE_LOG)"; FOUNDRY_PROFILE=tests $(BIN)/forge test \
+	--$(1)match-test '$(FORGE_SLOW)' >$(FORGE_LOG) 2>&1 || { cat $(FORGE_LOG); exit 1; }; tail -n 1 $(FORGE_LOG)
 .PHONY: forge-test
-forge-test: setup ## The contract tests alone
-	@echo "forge test: see $(FORGE_LOG)"
-	@FOUNDRY_PROFILE=tests $(BIN)/forge test >$(FORGE_LOG) 2>&1 || { cat $(FORGE_LOG); exit 1; }
-	@tail -n 1 $(FORGE_LOG)
+forge-test: setup ## The quick contract tests alone
+	$(call FORGE_TEST,no-)
+
+.PHONY: forge-test-slow
+forge-test-slow: setup ## The slow ones
+	$(call FORGE_TEST)
 
 # In a separate folder: a second client of 290 MB, which only the slow tests and `assay demo --chain hardhat` start.
 $(HARDHAT): scripts/hardhat/package.json scripts/hardhat/package-lock.json scripts/hardhat/.npmrc scripts/hardhat/hardhat.config.js

@@ -36,7 +36,8 @@ class Ally:
     """Posts the right refutation of a liar's root, knowing all, and never moves."""
 
     def __init__(self, arena: Arena, bundle: Bundle) -> None:
-        self._arena, self._key = arena, arena._transactions()
+        self._arena, self.key = arena, arena._keys[0]
+        self._key = arena._transactions()
         self.address = self._key.account.address
         self._before = arena.web3.eth.get_balance(self.address)
         terms = bundle.terms
@@ -62,11 +63,15 @@ class Ally:
         hashed = commitment(*bound, root, self._right, self.theirs.root, SALT)
         self._send(self._key, Call.of(jobs, "commitChallenge", self._arena.job_id, hashed))
 
-    def refute(self, price: int) -> None:
+    def refutation(self, price: int) -> Call:
         k, path = self._at, list(self.theirs.path(self._at))
         told = self.theirs.root, k, self.theirs.leaves[k], self._right, path, NOWHERE
-        jobs = self._arena.client.contracts.jobs
-        self._send(self._key, Call.of(jobs, "refute", self._arena.job_id, told, SALT, value=price))
+        return Call.of(
+            self._arena.client.contracts.jobs, "refute", self._arena.job_id, told, SALT, value=price
+        )
+
+    def refute(self, price: int) -> None:
+        self._send(self._key, self.refutation(price))
 
     @staticmethod
     def _send(key: TransactionManager, call: Call) -> None:

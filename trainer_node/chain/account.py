@@ -8,6 +8,7 @@ endpoint that serves decides; see docs/operating.md, "Several endpoints".
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +27,7 @@ from .endpoints import endpoints_of
 from .fees import short_of
 from .majority import answers, high, low
 from .outbox import Call, Receipt
+from .pending import LATEST
 from .recorded_reads import BLOCK
 from .refusals import result_of
 from .rpc import Decoder, guarded
@@ -69,23 +71,29 @@ class AccountReader:
 
     # ------------------------------------------------------------------ what most say
 
-    def simulate(self, call: Call) -> bytes:
-        """Return the result of the call on top of the pending block. Raises Reverted."""
-        return self._most(lambda: self._simulated(call))[0]
+    def simulate(self, call: Call, block: str) -> bytes:
+        """Return the result of the call on top of a block. Raises Reverted."""
+        return self._most(lambda: self._simulated(call, block))[0]
 
-    def quote(self, call: Call) -> Quote:
+    def quote(self, call: Call, block: str) -> Quote:
         """Simulate a call. Raises Reverted, and InsufficientFunds if the account has not what the call takes."""
         have = self.balance()
         if have < call.enough:
             raise InsufficientFunds(short_of(call.action, self.address, have, call.enough))
         probe = call if have >= call.value else replace(call, value=call.enough)
-        self.simulate(probe)
-        return Quote(have, *self.cost(probe))
+        self.simulate(probe, block)
+        return Quote(have, *self.cost(probe, block))
 
-    def cost(self, call: Call) -> tuple[int, int]:
-        """Return the units of gas of a call, with the margin and within the block's limit, and the base fee. Raises
-        Reverted."""
-        gas = high(self._most(lambda: self._estimate(call)))
+    def cost(self, call: Call, block: str) -> tuple[int, int]:
+        """Return the units of gas of a call on top of a block, with the margin and within the block's limit, and the
+        base fee. Raises Reverted.
+
+        SAFETY: on top of the latest block it may take more, and what waits in the pools may never be mined.
+        """
+        gas = high(self._most(lambda: self._estimate(call, block)))
+        if block != LATEST:
+            with contextlib.suppress(Reverted):  # NOTE: it may need what we have sent just now
+                gas = max(gas, high(self._most(lambda: self._estimate(call, LATEST))))
         limit = high(self._most(lambda: self._of_block("gasLimit", _MAX_GAS)))
         return min(int(gas * self._gas_margin), limit), self.base_fee()
 
@@ -209,7 +217,7 @@ class AccountReader:
             request["to"] = to_checksum_address(call.to)
         return request
 
-    def _simulated(self, call: Call, block: int | str = "pending") -> bytes:
+    def _simulated(self, call: Call, block: int | str) -> bytes:
         with guarded(call.action, self._decode):
             return bytes(self._web3.eth.call(self._request(call), block))  # type: ignore[arg-type]
 
@@ -219,9 +227,9 @@ class AccountReader:
                 self._web3.eth.get_balance(to_checksum_address(self.address)), _MAX_WEI, "balance"
             )
 
-    def _estimate(self, call: Call) -> int:
+    def _estimate(self, call: Call, block: str) -> int:
         with guarded(call.action, self._decode):
-            estimate = self._web3.eth.estimate_gas(self._request(call), "pending")
+            estimate = self._web3.eth.estimate_gas(self._request(call), block)  # type: ignore[arg-type]
             return _bounded(estimate, _MAX_GAS, "gas", LEAST_GAS)
 
     def _of_block(self, name: str, limit: int) -> int:

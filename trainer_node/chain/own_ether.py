@@ -10,6 +10,7 @@ from ..storage.tables import Transaction
 from .account import AccountReader
 from .fees import FeeRule, Offered, short_of
 from .outbox import Call, Outbox
+from .pending import Pending
 
 
 class Means:
@@ -17,6 +18,16 @@ class Means:
 
     def __init__(self, outbox: Outbox, reader: AccountReader, fees: FeeRule) -> None:
         self._outbox, self._reader, self._fees = outbox, reader, fees
+        self._pending = Pending(outbox)
+
+    def simulate(self, call: Call) -> bytes:
+        """Return the result of a call. Raises Reverted."""
+        return self._pending.asked(call, lambda block: self._reader.simulate(call, block))
+
+    def gas_cost(self, call: Call) -> int:
+        """Return the wei that the call's gas may cost at the price that would be offered now. Raises Reverted."""
+        gas, base = self._pending.asked(call, lambda block: self._reader.cost(call, block))
+        return gas * self._fees.enough(base)
 
     def free(self) -> int:
         """Return the wei of the account that no open transaction may take."""
@@ -26,7 +37,7 @@ class Means:
     def priced(self, call: Call) -> tuple[int, int, Offered]:
         """Simulate a call. Returns its gas, the wei that it may take, and what to offer for the gas."""
         rows = self._waiting()
-        have, gas, base = self._reader.quote(call)
+        have, gas, base = self._pending.asked(call, lambda block: self._reader.quote(call, block))
         free = have - _most(rows)
         offered = self._fees.first(base, gas, free - call.enough)
         if offered is None:

@@ -112,13 +112,12 @@ class TransactionManager:
         return self.wait(self.submit(call), timeout_s=timeout_s)
 
     def simulate(self, call: Call) -> bytes:
-        """Return the result of the call on top of the pending block. Raises Reverted."""
-        return self._reader.simulate(call)
+        """Return the result of the call. Raises Reverted."""
+        return self.means.simulate(call)
 
     def gas_cost(self, call: Call) -> int:
         """Return the wei that the call's gas may cost at the price that would be offered now. Raises as `submit`."""
-        gas, base = self._reader.cost(call)
-        return gas * self._fees.enough(base)
+        return self.means.gas_cost(call)
 
     def submit(self, call: Call) -> int:
         """Simulate, price, sign, store, send. Returns the outbox id for :meth:`wait`. If the same call is still open,
@@ -128,6 +127,9 @@ class TransactionManager:
             if open_one is not None:
                 return open_one.id
             gas, free, offered = self.means.priced(call)
+            if call.until is not None and (now := self._reader.time()) > call.until:
+                # SAFETY: the process may have stood still since it was decided, or waited for an endpoint.
+                raise TransactionLost(f"{call.action} was wanted until second {call.until}, and it is {now}")
             call = replace(call, value=max(call.enough, min(call.value, free - gas * offered.max_fee)))
             least = 0
             for _ in range(_NONCE_TRIES):

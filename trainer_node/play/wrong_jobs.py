@@ -101,7 +101,7 @@ class WrongJobs(Generic[T]):
 
     @contextlib.contextmanager
     def _told(self, job: int | None) -> Iterator[None]:
-        """Continue without rows of another shape, as another version may have written them: what they say is found again
+        """Continue without rows of another shape, as another version may have written: what they say is found again
         where it still counts, and what rests in other jobs is known."""
         try:
             yield

@@ -4,9 +4,9 @@ pragma solidity ^0.8.34;
 import {Base} from "../Base.t.sol";
 import {Handler} from "./Handler.sol";
 
-/// @notice Honest and hostile people in several jobs, matches, hearings and trials at a time: 50,000 acts, or a million
+/// @notice Honest and hostile people in several jobs, matches, hearings and trials at a time: 4,000 acts, or a million
 /// in the profile `campaign`.
-/// forge-config: default.invariant.runs = 250
+/// forge-config: default.invariant.runs = 20
 /// forge-config: default.invariant.depth = 200
 /// forge-config: campaign.invariant.runs = 5000
 /// forge-config: campaign.invariant.depth = 200

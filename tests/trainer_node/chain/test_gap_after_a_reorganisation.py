@@ -140,7 +140,9 @@ def test_what_open_transactions_pay_is_not_spent_twice(
     without_pending: Any = endpoints_of(manager._web3).serving
     without_pending._no_pending_until = float("inf")
     monkeypatch.setattr(
-        reader, "_estimate", lambda call: int(bench.web3.eth.estimate_gas(reader._request(call), "latest"))
+        reader,
+        "_estimate",
+        lambda call, _: int(bench.web3.eth.estimate_gas(reader._request(call), "latest")),
     )
     bench.rpc("evm_setAutomine", False)
     manager.submit(Call("appeal", contract, b"\1", 10**18))
@@ -200,8 +202,8 @@ def test_what_is_mined_while_a_call_is_priced_is_not_free(
     manager.submit(bench.pay(6 * 10**18))
     quote = manager._reader.quote
 
-    def mined(call: Call) -> Any:
-        found = quote(call)
+    def mined(call: Call, block: str) -> Any:
+        found = quote(call, block)
         bench.mine()
         return found
 

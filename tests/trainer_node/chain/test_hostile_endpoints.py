@@ -47,7 +47,8 @@ def test_a_chain_id_without_end_is_no_id(liar: Liar, three: Web3) -> None:
     liar.lies["eth_chainId"] = ENDLESS
     assert three.eth.block_number >= 0
     found = provider.each(lambda endpoint: endpoint.request("eth_chainId", []))
-    assert [isinstance(one, RpcCorrupt) for one in found.values()] == [True, False, False]
+    # NOTE: whoever is slow for once comes later.
+    assert [one.url for one, answer in found.items() if isinstance(answer, RpcCorrupt)] == [liar.url]
     assert Agreement(provider, ViewRule(agree=2)).look().doubt is None
 
 

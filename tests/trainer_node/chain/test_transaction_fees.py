@@ -183,7 +183,7 @@ def test_the_last_wei_will_do(slow: Bench) -> None:
     with pytest.raises(InsufficientFunds, match="gas"):
         manager.submit(call)
     probe = slow.manager()
-    gas, _ = probe._reader.cost(replace(call, value=10**18))
+    gas, _ = probe._reader.cost(replace(call, value=10**18), "latest")
     base = slow.web3.eth.get_block("latest")["baseFeePerGas"]
     least = gas * (next_base_fee(base) + GWEI)
     for spare in (least - 1, least):
