@@ -27,7 +27,7 @@ class Waiting:
 
     def __init__(self, arena: Arena, key: str, call: Call) -> None:
         self._web3, self._account, self._call = arena.web3, Account.from_key(key), call
-        self._nonce = self._web3.eth.get_transaction_count(self._account.address)
+        self._nonce = int(self._web3.eth.get_transaction_count(self._account.address))
         self._before = self._web3.eth.get_balance(self._account.address)
 
     @property

@@ -15,6 +15,7 @@ from ..chain import Call, ChainClient
 from ..chain.account import AccountReader
 from ..chain.codec.job import post_call
 from ..chain.fees import ETHER, in_ether
+from ..chain.pending import LATEST
 from ..local.bundle import Bundle
 from ..stake.min_stake import schedule_of, worst_gas
 from .default_nodes import Market, as_posted
@@ -99,7 +100,7 @@ def costs_of(
     function, given = post_call(terms)
     # NOTE: without the reward, so that the account of the estimate needs none.
     asked = AccountReader(client.web3, ASKER, client.contracts.decode_error, 1.0)
-    gas, base_fee = asked.cost(Call.of(jobs, function, *given))
+    gas, base_fee = asked.cost(Call.of(jobs, function, *given), LATEST)
     job = as_posted(offer, bundle.terms, market)
     fee = fee_at(market.base_fee, offer.low_fee, offer.high_fee)
     return PostingCosts(
