@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
-import subprocess
-import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from .choose import SECONDS, measured, text_of
 from .choose import chosen as chosen_of
-from .variants import few, spread
+from .variants import few, mark_the_others, spread
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -70,18 +68,27 @@ def test_a_measured_run_chooses_what_fits(tmp_path: Path) -> None:
     assert few(tmp_path / "table.toml") == table
 
 
+class Item:
+    """What pytest has collected."""
+
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid = nodeid
+        self.marks: list[str] = []
+
+    def add_marker(self, mark: pytest.MarkDecorator) -> None:
+        self.marks.append(mark.name)
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.marks else None
+
+
 def test_the_others_are_slow_and_named_ones_run() -> None:
     name = "tests/trainer_node/chain/test_tags.py::test_one_of_three_does_not_say_which_block_is_final"
-
-    def collected(*more: str) -> int:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", name, *more],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return len(re.findall(r"^tests/.*::", done.stdout, re.MULTILINE))
-
-    assert collected("-m", "not slow") == few()[name]
-    assert collected() > 3 * few()[name]
+    other = "tests/trainer_node/chain/test_tags.py::test_of_another_name"
+    made = [Item(f"{other}[0]"), *(Item(f"{name}[{number}]") for number in range(3 * few()[name]))]
+    made[1].add_marker(pytest.mark.slow)
+    mark_the_others(cast("list[pytest.Item]", made))
+    quick = [item for item in made if not item.marks]
+    assert quick[0] is made[0]
+    assert len(quick) == 1 + few()[name]
+    assert made[1].marks == ["slow"], "what is slow already is not counted"

@@ -51,7 +51,12 @@ def process_kept() -> Iterator[None]:
     _known.append(tensor_caches())
     empty_caches()
     try:
-        with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+        with (
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            torch.autocast("cpu", enabled=False),
+            _nothing_compiled(),
+        ):
             yield
     finally:
         torch.set_rng_state(states[0])
@@ -66,6 +71,17 @@ def process_kept() -> Iterator[None]:
             _known.append(tensor_caches())
         empty_caches()
         _known.clear()
+
+
+@contextlib.contextmanager
+def _nothing_compiled() -> Iterator[None]:
+    """Have what torch.compile has made called as it was written, also in a trace."""
+    # NOTE: to import it takes seconds, and whoever has compiled something has it.
+    if (dynamo := sys.modules.get("torch._dynamo")) is None:
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"), dynamo.config.patch(error_on_nested_fx_trace=False):
+        yield
 
 
 def give_memory_back() -> None:

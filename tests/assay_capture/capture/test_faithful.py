@@ -15,7 +15,7 @@ import transformers as hf
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from assay_capture.capture import SGD, CaptureError, Unsupported, capture
+from assay_capture.capture import SGD, CaptureError, Recipe, Unsupported, build, capture
 from assay_capture.capture.seeded import data_order
 
 from . import eager
@@ -237,6 +237,19 @@ def test_the_module_inside_a_compiled_or_parallel_one_is_taken() -> None:
     for other in (capture(w, cross_entropy, SGD(0.1), DATA, ORDER) for w in wrapped):
         assert other.program.to_bytes() == plain.program.to_bytes()
         assert other.labels.slots == plain.labels.slots
+
+
+def test_what_is_compiled_inside_is_captured_as_it_was_written() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(6, 3)
+    plain = build(Recipe("plain", nn.Sequential(layer), cross_entropy, SGD(0.1), DATA, STEPS, 4))
+    inside, loss = nn.Sequential(torch.compile(layer)), torch.compile(cross_entropy)
+    for module, objective in ((inside, cross_entropy), (nn.Sequential(layer), loss), (inside, loss)):
+        of = build(Recipe("compiled", module, objective, SGD(0.1), DATA, STEPS, 4))
+        assert of.program.nodes == plain.program.nodes
+        assert str(of.labels["checked"]).startswith(
+            "loss and gradients of the first step are those of PyTorch"
+        )
 
 
 @pytest.mark.parametrize(
