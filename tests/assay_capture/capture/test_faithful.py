@@ -243,7 +243,8 @@ def test_what_is_compiled_inside_is_captured_as_it_was_written() -> None:
     torch.manual_seed(0)
     layer = nn.Linear(6, 3)
     plain = build(Recipe("plain", nn.Sequential(layer), cross_entropy, SGD(0.1), DATA, STEPS, 4))
-    inside, loss = nn.Sequential(torch.compile(layer)), torch.compile(cross_entropy)
+    compiled: Any = torch.compile(layer)
+    inside, loss = nn.Sequential(compiled), torch.compile(cross_entropy)
     for module, objective in ((inside, cross_entropy), (nn.Sequential(layer), loss), (inside, loss)):
         of = build(Recipe("compiled", module, objective, SGD(0.1), DATA, STEPS, 4))
         assert of.program.nodes == plain.program.nodes
