@@ -92,7 +92,7 @@ class AccountReader:
         """
         gas = high(self._most(lambda: self._estimate(call, block)))
         if block != LATEST:
-            with contextlib.suppress(Reverted):  # NOTE: it may need what we have sent just now
+            with contextlib.suppress(ChainError):  # NOTE: it may need what we have sent just now
                 gas = max(gas, high(self._most(lambda: self._estimate(call, LATEST))))
         limit = high(self._most(lambda: self._of_block("gasLimit", _MAX_GAS)))
         return min(int(gas * self._gas_margin), limit), self.base_fee()

@@ -23,6 +23,7 @@ from ..errors import (
 from ..observe.metrics import Metrics
 from .block import quantity
 from .refusals import (
+    ESTIMATE,
     FINAL_TAGS,
     MAX_WORDS,
     PENDING,
@@ -137,7 +138,7 @@ class Endpoint:
         """Send a request, again for a while if its failure may pass. Raises RpcUnavailable, RpcCorrupt, or WrongChain
         if it serves another chain."""
         self.check_chain()
-        if PENDING not in params:
+        if PENDING not in params and not (method == ESTIMATE and len(params) > 1):
             return self._repeated(method, params)
         plain = without_pending(method, params)
         if self._clock() < self._no_pending_until:

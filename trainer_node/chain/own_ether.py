@@ -18,7 +18,7 @@ class Means:
 
     def __init__(self, outbox: Outbox, reader: AccountReader, fees: FeeRule) -> None:
         self._outbox, self._reader, self._fees = outbox, reader, fees
-        self._pending = Pending(outbox)
+        self._pending = Pending(self.waiting)
 
     def simulate(self, call: Call) -> bytes:
         """Return the result of a call. Raises Reverted."""

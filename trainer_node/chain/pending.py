@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 import structlog
 
 from ..errors import Reverted
-from .outbox import Call, Outbox
+from .outbox import Call
 
 PENDING, LATEST = "pending", "latest"
 _KEPT = 1024
@@ -27,10 +27,11 @@ T = TypeVar("T")
 
 
 class Pending:
-    """Asks on top of the transactions of ``outbox``. Safe for several threads."""
+    """Asks on top of our own transactions. ``waiting`` gives the ids of those whose numbers are not used yet. Safe for
+    several threads."""
 
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
+    def __init__(self, waiting: Callable[[], Collection[int]]) -> None:
+        self._waiting = waiting
         self._waited: dict[tuple[str | None, bytes], frozenset[int]] = {}
         """By call: our transactions that waited when it was first refused."""
         self._lock = threading.Lock()
@@ -47,14 +48,21 @@ class Pending:
                 found = ask(LATEST)
             except Reverted:
                 # NOTE: it is refused by what is mined, whoever waits, and by the same as before, as a rule.
+                self._forget(call)
                 raise error from None
+            # SAFETY: what waited when it first refused stays known. Whoever asks for a price first, and sends then,
+            # would begin anew in between, and wait for what has been sent meanwhile, again and again.
             _log.info("act.contested", act=call.action, reason=str(error))
-        with self._lock:
-            self._waited.pop((call.to, call.data), None)
+            return found
+        self._forget(call)
         return found
 
+    def _forget(self, call: Call) -> None:
+        with self._lock:
+            self._waited.pop((call.to, call.data), None)
+
     def _ours_wait(self, call: Call) -> bool:
-        waiting = frozenset(row.id for row in self._outbox.open_rows())
+        waiting = frozenset(self._waiting())
         with self._lock:
             key = call.to, call.data
             first = self._waited.setdefault(key, waiting)

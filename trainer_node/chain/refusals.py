@@ -59,6 +59,9 @@ _MAX_DEPTH = 4
 _SELECTOR_DIGITS, _WORD_DIGITS = 8, 64
 
 
+ESTIMATE = "eth_estimateGas"
+
+
 class Meaning(Enum):
     """Meaning of an error in an answer."""
 
@@ -108,8 +111,8 @@ def refuses_pending(method: str, answer: RPCResponse) -> bool:
 def without_pending(method: str, params: Any) -> Any:
     """Return a request's parameters for an endpoint that knows no pending block: the newest one instead, and for
     estimates none, because some clients take one argument."""
-    if method == "eth_estimateGas":
-        return [part for part in params if part != PENDING]
+    if method == ESTIMATE:
+        return params[:1]
     return ["latest" if part == PENDING else part for part in params]
 
 

@@ -123,19 +123,19 @@ class TransactionManager:
         """Simulate, price, sign, store, send. Returns the outbox id for :meth:`wait`. If the same call is still open,
         returns its id and sends nothing."""
         with self._lock:
-            open_one = self._outbox.same(call)
-            if open_one is not None:
+            if (open_one := self._outbox.same(call)) is not None:
                 return open_one.id
             gas, free, offered = self.means.priced(call)
-            if call.until is not None and (now := self._reader.time()) > call.until:
-                # SAFETY: the process may have stood still since it was decided, or waited for an endpoint.
-                raise TransactionLost(f"{call.action} was wanted until second {call.until}, and it is {now}")
             call = replace(call, value=max(call.enough, min(call.value, free - gas * offered.max_fee)))
             least = 0
             for _ in range(_NONCE_TRIES):
                 row = self._outbox.add(call, self._next_nonce(least), gas, *offered)
                 self._sent_at.pop(row.id, None)
                 self._receipts.forget(row)
+                # SAFETY: the process may have stood still since it was decided, or waited for a signature.
+                if call.until is not None and (now := self._reader.time()) >= call.until:
+                    self._outbox.finish(row, "refused")
+                    raise TransactionLost(f"{call.action} was wanted until {call.until}, and it is {now}")
                 if self._first_broadcast(row):
                     return row.id
                 least = row.nonce + 1

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import structlog
+from sqlalchemy import delete
 
 from ..chain import JobView, Snapshot
 from ..errors import DiskFailed
 from ..run.refutation import Refuted
 from ..storage.database import Database
+from ..storage.tables import Progress
 from .ends import Changes
 
 T = TypeVar("T")
@@ -39,7 +42,8 @@ class WrongJobs(Generic[T]):
         self._known: dict[int, tuple[str, T]] = {}
         """Digests of terms, and what is wrong."""
         self._saved: dict[int, list[Any]] = {}
-        """Values that the rows of a job have, where all of them could be written."""
+        """Values that the rows of a job have."""
+        self._unsaved = set[int]()
         for job in self._jobs():
             with self._told(job):
                 digest, count = database.get(self._name(job))
@@ -70,7 +74,7 @@ class WrongJobs(Generic[T]):
         confirms that nothing is any more."""
         if wrong is not None:
             row = _digest(job), wrong
-            if self._known.get(job.id) != row or job.id not in self._saved:
+            if self._known.get(job.id) != row or job.id in self._unsaved:
                 self._known[job.id] = row
                 self._save(job.id, row[0], self._write(wrong))
             return True
@@ -112,20 +116,27 @@ class WrongJobs(Generic[T]):
 
     def _save(self, job: int, digest: str, values: list[Any]) -> None:
         # NOTE: what the disk refuses is tried again in the next look; a row that is not in the index is not read.
-        before = self._saved.pop(job, [])
+        before = self._saved.get(job, [])
+        rows = {self._name(job, at): one for at, one in enumerate(values) if before[at : at + 1] != [one]}
+        gone = [self._name(job, at) for at in range(len(values), len(before))]
+        if job in self._known:
+            rows[self._name(job)] = digest, len(values)
+        else:
+            gone.append(self._name(job))
+        self._unsaved.add(job)
         with contextlib.suppress(DiskFailed):
-            for at, value in enumerate(values):
-                if before[at : at + 1] != [value]:
-                    self._database.put(self._name(job, at), value)
-            if job in self._known:
-                self._database.put(self._name(job), (digest, len(values)))
-            self._database.put(self._index, sorted(self._known))
-            for at in range(len(values), len(before)):
-                self._database.drop(self._name(job, at))
-            if job in self._known:
-                self._saved[job] = values
-            else:
-                self._database.drop(self._name(job))
+            self._write_rows({**rows, self._index: sorted(self._known)}, gone)
+            self._saved[job] = values
+            self._unsaved.discard(job)
+            if job not in self._known:
+                del self._saved[job]
+
+    def _write_rows(self, rows: Mapping[str, Any], gone: Sequence[str]) -> None:
+        """SAFETY: in one transaction, or what a crash leaves would have the lies of two looks, and lack one of each."""
+        with self._database.session() as session:
+            for name, value in rows.items():
+                session.merge(Progress(name=name, value=json.dumps(value)))
+            session.execute(delete(Progress).where(Progress.name.in_(gone)))
 
 
 def lies(database: Database) -> WrongJobs[tuple[Refuted, ...]]:

@@ -270,7 +270,7 @@ class Keeper:
         """Let states go for a job if they are enough, or ``only_ask`` whether they are: what is drawn in itself, if a
         stake is due in it; then those of runs from which something differs, or where nothing is ``ours``, of others."""
         states = self._resting_states
-        drawn = states.drawn(job) if ours or job in states.lies() else 0
+        drawn = states.drawn(job) if ours or job in states.wrong() else 0
         if lacks > drawn and not ours and not states.may_ask(job):
             return False
         with self._giving:

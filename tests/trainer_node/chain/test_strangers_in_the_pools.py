@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
-from sqlalchemy import select
 
 from trainer_node.chain import Call, TransactionManager
 from trainer_node.chain import pending as pending_block
+from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.errors import Reverted, TransactionLost
-from trainer_node.storage.database import Database
-from trainer_node.storage.tables import Transaction
 
 from .outbox_bench import GWEI, ONCE, Bench, deployer
 
@@ -126,11 +125,65 @@ def test_what_was_wanted_until_a_second_that_has_passed_is_not_sent(slow: Bench)
     """The attack: a process stood still between its decision and the sending, and took a slot that was too late."""
     manager = slow.manager()
     now = int(slow.web3.eth.get_block("latest")["timestamp"])
-    with pytest.raises(TransactionLost, match=f"until second {now - 1}, and it is {now}"):
+    with pytest.raises(TransactionLost, match=f"until {now - 1}, and it is {now}"):
         manager.submit(replace(slow.pay(), until=now - 1))
-    with Database(slow.folder / "node.sqlite3").session() as session:
-        assert session.scalars(select(Transaction)).all() == []
-    assert manager.submit(replace(slow.pay(), until=now)) in manager.open()
+    with pytest.raises(TransactionLost, match=f"it is {now}"):
+        manager.submit(replace(slow.pay(), until=now))
+    assert manager.open() == []
+    assert slow.web3.eth.get_transaction_count(slow.address, "pending") == 0
+    assert manager.submit(replace(slow.pay(), until=now + 1)) in manager.open()
+
+
+def test_a_price_that_is_asked_before_makes_nothing_wait_anew(slow: Bench) -> None:
+    """The attack: who moves for others asks for a price first. What was sent in between counted as what waits."""
+    manager, stranger = slow.manager(), Stranger(slow)
+    contract = deployed(slow, manager, ONCE)
+    act = Call("act", contract, b"")
+    stranger.waits(contract)
+    first = manager.submit(slow.pay())
+    with pytest.raises(Reverted):
+        manager.gas_cost(act)
+    stranger.takes_back()
+    slow.mine()
+    manager.wait(first)
+    stranger.waits(contract)
+    manager.submit(slow.pay(2))
+    assert manager.gas_cost(act) > 0
+    ours = manager.submit(act)
+    stranger.takes_back()
+    slow.mine()
+    assert manager.wait(ours).gas_used > 40_000
+
+
+def test_ours_that_are_mined_and_not_shown_do_not_wait(slow: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For hours, while an endpoint indexes."""
+    manager, stranger = slow.manager(), Stranger(slow)
+    contract = deployed(slow, manager, ONCE)
+    hidden = manager.submit(slow.pay())
+    slow.mine()
+    monkeypatch.setattr(manager._reader, "_receipt", lambda *_: None)
+    stranger.waits(contract)
+    assert manager.open() == [hidden]
+    assert manager.submit(Call("act", contract, b"")) > hidden
+
+
+@pytest.mark.parametrize("words", ["too many arguments, want at most 1", "invalid params"])
+def test_estimates_that_take_one_argument_will_do(
+    slow: Bench, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    endpoint = endpoints_of(slow.web3).serving
+    ask = endpoint._repeated
+
+    def one(method: str, params: Any) -> Any:
+        if method == "eth_estimateGas" and len(params) > 1:
+            return {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": words}}
+        return ask(method, params)
+
+    monkeypatch.setattr(endpoint, "_repeated", one)
+    manager = slow.manager()
+    ours = manager.submit(slow.pay())
+    slow.mine()
+    assert manager.wait(ours).gas_used == 21_000
 
 
 def test_refusals_that_are_remembered_are_few(slow: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.trainer_node.desk import job
 from trainer_node.errors import Disagreement, DiskFull
-from trainer_node.play.wrong_jobs import lies, results
+from trainer_node.play.wrong_jobs import WrongJobs, lies, results
 from trainer_node.run.refutation import Refuted
 from trainer_node.storage.database import Database
 
@@ -65,14 +65,14 @@ def test_what_the_disk_refuses_is_written_later(monkeypatch: pytest.MonkeyPatch)
     database, of = Database(None), job(3)
     found = results(database)
     with monkeypatch.context() as disk:
-        disk.setattr(database, "put", full)
+        disk.setattr(database, "session", full)
         assert found.still(AGREED, of, ROOT)
         assert found.of(of) == ROOT
     assert list(results(database)) == []
     assert found.still(AGREED, of, ROOT)
     assert results(database).of(of) == ROOT
     with monkeypatch.context() as disk:
-        disk.setattr(database, "put", full)
+        disk.setattr(database, "session", full)
         found.forget(3)
     assert results(database).of(of) == ROOT
     found.still(AGREED, job(4), ROOT)
@@ -86,14 +86,14 @@ def many(count: int) -> tuple[Refuted, ...]:
 def test_one_lie_more_costs_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """The attack: 400 lies in one job, each found in another look, wrote 215 MB."""
     database, of, wrote = Database(None), job(3), list[str]()
-    put = database.put
+    write = WrongJobs._write_rows
 
-    def counted(name: str, value: Any) -> None:
-        wrote.append(name)
-        put(name, value)
+    def counted(self: Any, rows: dict[str, Any], gone: list[str]) -> None:
+        wrote.extend(rows)
+        write(self, rows, gone)
 
     found = lies(database)
-    monkeypatch.setattr(database, "put", counted)
+    monkeypatch.setattr(WrongJobs, "_write_rows", counted)
     for count in range(1, 41):
         found.still(AGREED, of, many(count))
     assert len([name for name in wrote if "," in name]) == 40

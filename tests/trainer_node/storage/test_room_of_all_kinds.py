@@ -100,7 +100,11 @@ def test_what_is_drawn_takes_no_room_of_a_stake_that_waits_in_its_job(keeper: Ke
     assert keeper.too_full(LIE, part=True) is None
 
 
-def test_what_was_drawn_goes_for_a_stake_in_its_job_and_what_is_wrong_stays(keeper: Keeper) -> None:
+@pytest.mark.parametrize("found", [Found.LIE, Found.DIFFERS])
+def test_what_was_drawn_goes_for_a_stake_in_its_job_and_what_is_wrong_stays(
+    keeper: Keeper, found: Found
+) -> None:
+    """For a refutation, and for a claim of the right root: strangers decide how much is drawn."""
     store = keeper._store
     drawn = store.held_by(LIE, drawn=True)
     names = [Name(Kind.BLOB, drawn.put_blob(bytes([number]) * 2000)) for number in range(6)]
@@ -110,7 +114,7 @@ def test_what_was_drawn_goes_for_a_stake_in_its_job_and_what_is_wrong_stays(keep
     stages = [stage for stage, _ in store.holders.held(LIE)]
     assert (stages.count(WORK), stages.count(DRAWN)) == (3, 4)
     later(store, DAY)
-    keeper.finds(LIE, Found.LIE)
+    keeper.finds(LIE, found)
     keeper.stake(LIE, False)
     keeper._store_bytes = store.usage.total + 6 * UNIT
     assert not fits(keeper, LIE, 11 * UNIT)
