@@ -51,7 +51,7 @@ class Pending:
                 self._forget(call)
                 raise error from None
             # SAFETY: what waited when it first refused stays known. Whoever asks for a price first, and sends then,
-            # would begin anew in between, and wait for what has been sent meanwhile, again and again.
+            # would begin once more in between, and wait for what has been sent meanwhile, again and again.
             _log.info("act.contested", act=call.action, reason=str(error))
             return found
         self._forget(call)

@@ -134,7 +134,7 @@ def test_what_was_wanted_until_a_second_that_has_passed_is_not_sent(slow: Bench)
     assert manager.submit(replace(slow.pay(), until=now + 1)) in manager.open()
 
 
-def test_a_price_that_is_asked_before_makes_nothing_wait_anew(slow: Bench) -> None:
+def test_a_price_that_is_asked_before_makes_nothing_wait_again(slow: Bench) -> None:
     """The attack: who moves for others asks for a price first. What was sent in between counted as what waits."""
     manager, stranger = slow.manager(), Stranger(slow)
     contract = deployed(slow, manager, ONCE)
