@@ -37,12 +37,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Files(LoadScopeScheduling):
-    """Tests of a file, and of a package with fixtures of its own, go to one process: what they share is made once."""
+    """Tests of a file, and of a package with fixtures of its own, go to one process: what they share is made once.
+    Each case of a campaign is a whole job, and goes to any."""
 
     PACKAGES = ("tests/assay_explorer/", "tests/assay_serve/")
+    CAMPAIGNS = "tests/campaigns/"
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if file.startswith(self.CAMPAIGNS):
+            return nodeid
         return next((package for package in self.PACKAGES if file.startswith(package)), file)
 
 

@@ -146,7 +146,7 @@ def _took(board: Board, name: str) -> str:
     return owner
 
 
-def affordable(_: int, __: int) -> bool:
+def affordable(_: int, __: object) -> bool:
     return True
 
 

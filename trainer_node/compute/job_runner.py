@@ -15,7 +15,7 @@ and wait for nothing else: neither for other jobs, nor until it is measured agai
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from functools import partial
@@ -149,20 +149,20 @@ class JobRunner(RunExecution):
         return replay
 
     def starved(self, job_id: int) -> Program | None:
-        """Return the program of a job whose run waits for logs that nobody serves, or that come too slowly to be in
-        time; None for other jobs."""
+        """Return the program of a job whose run waits for logs that nobody serves in time; None for other jobs."""
         work = self._works.get(job_id)
         if work is None or work.log_source is None or not work.log_source.starved:
             return None
         return None if self.known(job_id) is not None and not work.log_source.lacks else work.program
 
-    def too_full(self, job_id: int, *, part: bool | None = None, stakes: int = 1) -> Reason | None:
-        """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
-        what we have staked on, or states of its run are lacking. ``part``: for a refutation, or the whole run; None for
-        what is computed. ``stakes`` are about to be given: memory is kept for them, but for a part. It is told."""
+    def too_full(
+        self, job_id: int, *, part: bool | None = None, stakes: int = 1, of: Collection[Hashable] = ()
+    ) -> Reason | None:
+        """Return why not to stake on a job that is prepared, or None: no room, or states are lacking. ``part``: for
+        refutations ``of`` intervals, or the whole; None for what is computed, with memory for ``stakes`` soon."""
         full = self._keeper.too_full(job_id, part=part) if self._keeper is not None else None
         more = self._more(job_id, max(1, stakes))
-        short = None if full else self._tensors.too_full(job_id, more, part=bool(part))
+        short = None if full else self._tensors.too_full(job_id, more, part=bool(part), of=of)
         self._problems.job(job_id, "disk", full, ours=False)
         self._problems.job(job_id, "memory", short, ours=False)
         reason = full or short or (None if part else self._lacks(job_id))

@@ -56,6 +56,7 @@ from ..run.right_cost import Right
 from ..run.turns import Turns
 from ..storage.database import Database
 from ..storage.disk_keeper import Keeper
+from ..storage.ended_runs import note_run
 from ..storage.store import Store
 from ..workers.team import Team, TeamRule
 from .lanes import Lanes
@@ -220,6 +221,9 @@ class RunExecution:
             work.log_source.allow(logs_s(work.job), retry_s(work.job))
 
     def _run(self, work: Work, package: Package, pass_on: Callable[[], bool]) -> tuple[RunClaim, Replay]:
+        # SAFETY: what a stake rests on comes back on a full disk, too; an earlier process has noted it, as a rule.
+        with contextlib.suppress(*([DiskFailed] if work.ours else [])):
+            note_run(self._database, work.job.id, work.key)
         checkpoints = StoredCheckpoints(self._database, work.key)
         _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
         log_source = self._log_source(work, package.program)

@@ -24,6 +24,7 @@ asked again before money moves.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Hashable
 from dataclasses import replace
 
 from referee_py.watch import share_of
@@ -108,10 +109,12 @@ class Acceptance(JobJudge):
         super().__init__(event, node.remembered.of_jobs(bool))
         self._node, self._runner, self._settings = node, runner, node.settings
 
-    def affordable(self, job: JobView, price: int, *, beside: int = 0, part: bool = False) -> bool:
+    def affordable(
+        self, job: JobView, price: int, *, beside: int = 0, of: Collection[Hashable] | None = None
+    ) -> bool:
         """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last;
-        ``part``: it is for a refutation, which needs one interval and not the disk space of a whole run."""
-        return self.takes(job.id, self.claim(job, price, beside, part))
+        ``of``: the intervals that are refuted, which need not the disk space of a whole run."""
+        return self.takes(job.id, self.claim(job, price, beside, of))
 
     def dearest_beside(self, job: JobView) -> float:
         """Return the most wei for a refutation beside a living one (`occupation.dearest_beside`)."""
@@ -287,7 +290,7 @@ class Acceptance(JobJudge):
             slow = estimate.at_least(took)
             yield too_slow(job, slow, settings.latency_s, self._commit_age, settings.mined_s)
 
-    def claim(self, job: JobView, price: int, beside: int, part: bool) -> Reasons:
+    def claim(self, job: JobView, price: int, beside: int, of: Collection[Hashable] | None) -> Reasons:
         """A challenger's or a sampler's, before it stakes on a claim or on refutations: `affordable`."""
         settings, max_fee, me = self._settings, self._settings.fees.max_fee, self._node.address
         mine = [] if me is None else [claim.stake for claim in job.stakes_of(me) if not claim.lost]
@@ -302,7 +305,7 @@ class Acceptance(JobJudge):
         yield from never(job, settings, estimate, self._commit_age, held=held)
         yield self._node.duties.refuses(job, estimate, disputes)
         yield too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
-        yield self._runner.too_full(job.id, part=part, stakes=beside + 1)
+        yield self._runner.too_full(job.id, part=of is not None, stakes=beside + 1, of=of or ())
 
     def _late(self, job: JobView, ready_in_s: float, now: int) -> Reason | None:
         # SAFETY: a liar may let us compute moves of other jobs just when the claim is due.

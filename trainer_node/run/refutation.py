@@ -22,6 +22,11 @@ class Refuted(RunClaim):
     computed: bytes = b""
     siblings: tuple[bytes, ...] = ()
 
+    @property
+    def key(self) -> tuple[bytes, int]:
+        """The claimed root and the interval, from 1."""
+        return self.against, self.index + 1
+
     def words(self) -> dict[str, Any]:
         """Return it as JSON, of which `of_words` makes it again."""
         return {field.name: _word(getattr(self, field.name)) for field in fields(self)}

@@ -200,9 +200,11 @@ class Tensors:
         with self._lock:
             self._idle.pop((job, WHOLE), None)
 
-    def too_full(self, job: int, more: int = 1, *, part: bool = False) -> MemoryKept | None:
+    def too_full(
+        self, job: int, more: int = 1, *, part: bool = False, of: Collection[Hashable] = ()
+    ) -> MemoryKept | None:
         """Return why not to stake on so many more runs of a job, or None: they do not fit in memory beside what is
-        kept. ``part``: each of them is an interval; else one of them is the whole run.
+        kept. ``part``: each of them is an interval, by their names those ``of``; else one of them is the whole run.
 
         SAFETY: beside what is meant of the same job, too. A claim and a refutation may be due in the same look. And
         what is in memory does not wait for what others would have to serve first: lies whose servers stall could take
@@ -211,11 +213,12 @@ class Tensors:
         with self._lock:
             if not more:
                 return None
-            meant = {of for one, of in self._meant if one == job and self._is_meant(job, of)}
+            names = of if part else (WHOLE,)
+            here = bool(names) and all((job, name) in self._idle for name in names)
+            meant = {name for one, name in self._meant.keys() - (self._away if here else ()) if one == job}
+            meant = {name for name in meant if self._is_meant(job, name)}
             parts = max(more - (not part), len(meant - {WHOLE}))
             runs = self._kept[job] + parts + (not part or WHOLE in meant)
-            idle = {of for one, of in self._idle if one == job}
-            here = len(idle - {WHOLE}) >= more if part else WHOLE in idle
             return self._too_full((job, False), runs, here=here)
 
     def kept(self, job: int) -> int:

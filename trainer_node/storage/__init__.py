@@ -12,6 +12,7 @@ drawn            what was drawn in a job and is in use
 at_rest          jobs that may let go of what they hold
 held_bytes       bytes that each job holds
 resting_states   states that go for a job that is considered
+ended_runs       rows of runs, which go with the last of their jobs
 freeable         what a sweep could free, estimated before it begins
 retention        what stays and what goes
 disk_keeper      room for the jobs on which the node stakes, and for its moves

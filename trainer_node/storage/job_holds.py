@@ -82,6 +82,10 @@ class Holders:
         with self.lock:
             return f"{stage} {path}" in self._lines(job)
 
+    def lists(self, job: int) -> bool:
+        """Return whether a job has a list, as long as it holds something."""
+        return self._path(job).exists()
+
     def end(self, job: int) -> None:
         """Note that a job is over; only the first time counts."""
         with self.lock, contextlib.suppress(OSError):

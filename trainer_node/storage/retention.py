@@ -6,11 +6,11 @@
     in no list                 stays as long as an older job of ours is open, and for `grace_s` at least
 
 What a list names goes by the times of the jobs whose lists name it, however long others last, and with its line
-(`letting_go`). Roots of checkpoints stay in the database. A full disk shortens both times to `URGENT_GRACE_S`, and
-gives up what was fetched for jobs in which we have nothing at stake; for a job that is only considered, no result goes
-before its time, and of open jobs only states that can be computed again (`resting_states`). SAFETY: what a job with our
-stake or bond holds never goes while the job and its hearings last, because a dispute, a refutation, a request or a
-trial may ask for it.
+(`letting_go`). Roots of checkpoints go from the database with the result (`ended_runs`). A full disk shortens both
+times to `URGENT_GRACE_S`, and gives up what was fetched for jobs in which we have nothing at stake; for a job that is
+only considered, no result goes before its time, and of open jobs only states that can be computed again
+(`resting_states`). SAFETY: what a job with our stake or bond holds never goes while the job and its hearings last,
+because a dispute, a refutation, a request or a trial may ask for it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import structlog
 from .artifacts import Kind, Name
 from .database import Database
 from .disk import on_disk
+from .ended_runs import forget_runs
 from .incoming import Usage
 from .job_holds import DRAWN, RESULT, WORK
 from .letting_go import LettingGo
@@ -131,13 +132,18 @@ class Retention:
     ) -> LettingGo:
         """Let jobs go of what has had its time. SAFETY: each is asked about when it lets go, since a stake may have
         been given, or a job have come back, since the sweep began."""
-        holders = self._store.holders
+        holders, ended = self._store.holders, list[int]()
         with LettingGo(self._store, self.drop_states, unless_used_since=limit) as letting:
             for job in holders.jobs():
                 with holders.lock:
                     stages = self._stages(policy, now, job, resting, runs=runs)
                     if stages:
+                        over = holders.over(job) is not None
                         letting.go(job, _of(stages))
+                        if over and not holders.lists(job):
+                            ended.append(job)
+        if self._database is not None and ended:
+            forget_runs(self._database, ended)
         return letting
 
     def _stages(self, policy: Policy, now: float, job: int, resting: Container[int], *, runs: bool) -> str:

@@ -72,6 +72,18 @@ def test_its_states_stay_when_the_first_job_is_over(tmp_path: Path) -> None:
         node.replay(2).run_tree(1, last, TERMS.steps)
         assert steps == list(range(last + 1, TERMS.steps + 1)), "an interval, and not the run"
 
+        clock.now += 20 * HOUR
+        sweep = Retention(store, database, Policy(HOUR, 10 * HOUR), clock=clock).collect
+        sweep()
+        assert 1 not in store.holders.jobs()
+        assert StoredCheckpoints(database, node._key(second)).kept == kept
+        node.forget(2)
+        store.holders.end(2)
+        clock.now += 20 * HOUR
+        sweep()
+        assert database.checkpoints(node._key(second)) == {}, "the last job that rests on it has gone"
+        assert StoredCheckpoints(database, node._key(second)).last == 0
+
 
 def test_it_knows_what_the_steps_have_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The attack: the first job's slot is given back, and the second one is committed to without a step."""

@@ -229,11 +229,26 @@ def test_what_is_here_does_not_wait_for_what_nobody_serves(attackers: int) -> No
         for job in stalled:
             if tensors.too_full(job, part=True) is None:
                 tensors.mean(job, of=("part",), here=())
-        assert tensors.too_full(9, part=True) is None
+        assert tensors.too_full(9, part=True, of=("part",)) is None
+        if attackers > 1:
+            assert tensors.too_full(9, part=True, of=("another",)) is not None, (
+                "it is not the one that is here"
+            )
+            assert tensors.too_full(9, 2, part=True, of=("part", "another")) is not None
         clock.on(MEANT_S / 10)
     tensors.mean(9, of=("part",), here=("part",))
     tensors.keep(9, of=("part",))
     assert tensors.too_full(1, part=True) is not None
+
+
+def test_what_is_here_does_not_wait_for_a_lie_of_its_own_job_that_nobody_serves() -> None:
+    tensors = Tensors(15)
+    tensors.of(1, Takes(step=10))
+    tensors.mean(1, of=("stalled",), here=())
+    tensors.idle(1, lambda: None, "part")
+    tensors.mean(1, of=("part",), here=("part",))
+    assert tensors.too_full(1, part=True, of=("part",)) is None
+    assert tensors.too_full(1, 2, part=True, of=("part", "stalled")) is not None
 
 
 def test_what_stakes_of_one_job_are_about_to_be_sent_on_adds_up() -> None:

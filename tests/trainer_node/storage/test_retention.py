@@ -12,6 +12,7 @@ import pytest
 from tests.support.clock import Clock
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
+from trainer_node.storage.ended_runs import note_run
 from trainer_node.storage.retention import URGENT_GRACE_S, Policy, Retention, usage
 from trainer_node.storage.store import Store
 from trainer_node.storage.verify import verify_files
@@ -67,6 +68,49 @@ def test_a_job_that_goes_on_keeps_all_and_one_that_is_over_its_result_for_a_whil
     assert not has(store, result)
     assert has(store, other)
     assert store.holders.jobs() == {2: None}
+
+
+def test_rows_of_a_run_go_with_the_last_job_that_rests_on_it(store: Store, tmp_path: Path) -> None:
+    """The attack: each stranger's run left a row for each checkpoint in the database, for good."""
+    clock, database = Clock(time.time()), Database(tmp_path / "node.sqlite3")
+    retention = Retention(store, database, POLICY, clock=clock)
+    jobs = {1: 7, 2: 7, 3: 8, 4: 1 << 255}
+    for job, run in jobs.items():
+        store.held_by(job, result=True).put_tensor(tensor(job))
+        note_run(database, job, run)
+        database.put_checkpoint(run, 4, b"r" * 32, [b"s" * 32])
+        database.put_logs(run, {4: b"l" * 32})
+
+    def rows() -> set[int]:
+        assert {run for run in set(jobs.values()) if database.logs(run)} == set(database.runs())
+        return set(database.runs())
+
+    def ends(*over: int) -> set[int]:
+        for job in over:
+            store.holders.end(job)
+        clock.now += 11 * HOUR
+        age(store, 11 * HOUR)
+        retention.collect()
+        return rows()
+
+    assert ends() == {7, 8, 1 << 255}
+    assert ends(1, 4) == {7, 8}, "another job rests on it"
+    assert ends(3) == {7}
+    store.held_by(3).put_tensor(tensor(5))
+    assert ends(3) == {7}, "nothing is known of the same job's next run"
+    assert ends(2) == set()
+    assert database.last_state(7) == 0
+
+
+def test_a_full_disk_keeps_the_roots_of_a_job_that_is_open(store: Store) -> None:
+    clock, database = Clock(time.time()), Database(None)
+    store.held_by(1).put_tensor(tensor(1))
+    note_run(database, 1, 7)
+    database.put_checkpoint(7, 4, b"r" * 32, [])
+    age(store, HOUR)
+    Retention(store, database, POLICY, clock=clock).urgent(frozenset({1}), lambda: False)
+    assert store.holders.jobs() == {}
+    assert database.checkpoints(7) == {4: (b"r" * 32, 0)}
 
 
 def test_what_two_jobs_hold_stays_for_the_second(store: Store) -> None:

@@ -22,13 +22,14 @@ def sampler_actions(
     found: Sequence[Refuted],
     now: int,
     *,
-    affordable: Callable[[int, int], bool],
+    affordable: Callable[[int, Collection[Refuted]], bool],
     dearest_beside: float = math.inf,
 ) -> list[Refuted]:
     """Return which of the lies that we have found are to be refuted now, at most one of each root: none while our own
     claim of the right root lives, which plays against all others itself.
 
-    ``affordable``: whether so many wei can be staked now, in so many stakes, for all that this function returns.
+    ``affordable``: whether so many wei can be staked now against these lies, for all that this function returns.
+    Those that come first are asked for first.
     ``dearest_beside``: the most wei for one beside a living refutation of the same root.
     """
     chosen, sum_wei = dict[bytes, Refuted](), 0
@@ -43,12 +44,16 @@ def sampler_actions(
             continue
         price = refuting(job, lie.against).wanted
         # SAFETY: each refutation doubles the price. Who waits until it is beyond its means has waited too long.
-        if living and 2 * price <= dearest_beside and affordable(sum_wei + 2 * price, len(chosen) + 1):
+        if (
+            living
+            and 2 * price <= dearest_beside
+            and affordable(sum_wei + 2 * price, [*chosen.values(), lie])
+        ):
             continue
         # SAFETY: beyond that it waits for the living ones to lose, which costs their author the price.
         if living and price > dearest_beside:
             continue
-        if affordable(sum_wei + price, len(chosen) + 1):
+        if affordable(sum_wei + price, [*chosen.values(), lie]):
             chosen[lie.against], sum_wei = lie, sum_wei + price
     return list(chosen.values())
 

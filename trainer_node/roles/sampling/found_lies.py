@@ -45,12 +45,12 @@ class LieRunner(IntervalRunner):
     def recall(self, job_id: int, lies: Iterable[Refuted]) -> None:
         """Note what an earlier process has found wrong in a job."""
         checks = self._checks.setdefault(job_id, Checks(ChainClock(self._clock)))
-        checks.lies.update({(lie.against, lie.index + 1): lie for lie in lies})
+        checks.lies.update({lie.key: lie for lie in lies})
 
     def took(self, job_id: int, lie: Refuted) -> Taken:
         """Return what the slowest steps of the interval of a lie have taken. SAFETY: a liar chooses the states after
         its lie, so what the steps after them take says nothing of that."""
-        checks, took, key = self._checks.get(job_id), Taken(), (lie.against, lie.index + 1)
+        checks, took, key = self._checks.get(job_id), Taken(), lie.key
         if checks is not None:
             for one in (checks.roots.get(lie.against), checks.staked.get(key)):
                 took = took if one is None else took.most(one.took.get(key[1], Taken()))
@@ -60,17 +60,22 @@ class LieRunner(IntervalRunner):
         """Return the run behind a claim: that of one interval for a refutation, else the whole one."""
         if not isinstance(claim, Refuted):
             return super().replay(job_id)
-        checks, key = self._checks[job_id], (claim.against, claim.index + 1)
+        checks, key = self._checks[job_id], claim.key
         part = checks.parts.get(key)
         if part is None:
             self._again(self._works[job_id].job, checks, key)
             raise Unavailable(f"interval {key[1]} of the run {key[0].hex()} of job {job_id} is found again")
         return part
 
+    def here_first(self, job_id: int, lies: list[Refuted]) -> list[Refuted]:
+        """Return the lies in their order, after those that can be played from memory."""
+        checks = self._checks.get(job_id)
+        return lies if checks is None else sorted(lies, key=lambda lie: lie.key not in checks.parts)
+
     def at_hand(self, job: JobView, lies: list[Refuted]) -> list[Refuted]:
         """Return those of the lies that can be played from memory. They are to be refuted now, and all of them can be
         afforded: there is room for them from now on, and those that have given way to others are found again."""
-        checks, keys = self._checks[job.id], [(lie.against, lie.index + 1) for lie in lies]
+        checks, keys = self._checks[job.id], [lie.key for lie in lies]
         here = [key in checks.parts for key in keys]
         # NOTE: what is replayed again just now has its room until it is there. SAFETY: what is only brought may stall.
         replayed = {key for key, root in checks.staked.items() if root.brought}

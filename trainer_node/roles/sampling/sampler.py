@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import cast
 
@@ -254,7 +254,8 @@ class Sampler:
             return []
         dearest = self._acceptance.dearest_beside(job)
         affordable = partial(self._affordable, job)
-        found = [lie for lie in found if self._in_time(job, lie)]
+        # SAFETY: those in memory come first: they wait for none that others would have to serve.
+        found = [lie for lie in self._runner.here_first(job.id, found) if self._in_time(job, lie)]
         return sampler_actions(job, me, found, now, affordable=affordable, dearest_beside=dearest)
 
     def _in_time(self, job: JobView, lie: Refuted) -> bool:
@@ -273,10 +274,10 @@ class Sampler:
         # SAFETY: what is found again keeps its room for a while only. So it comes before all that must wait.
         return now if until is not None and self._is_due[job.id] else until
 
-    def _affordable(self, job: JobView, price: int, stakes: int, *, part: bool = True) -> bool:
-        """Return whether so many wei can be staked, all together in so many stakes; on a ``part`` of the run each, or
-        one of them on the whole."""
-        return self._acceptance.affordable(job, price, beside=stakes - 1, part=part)
+    def _affordable(self, job: JobView, price: int, lies: Collection[Refuted]) -> bool:
+        """Return whether so many wei can be staked against these lies."""
+        of = [lie.key for lie in lies]
+        return self._acceptance.affordable(job, price, beside=len(of) - 1, of=of)
 
     def _knows(self, job: JobView) -> bool:
         """Return whether something is known to be wrong in a job in which we may stake, also by an earlier process.
@@ -325,7 +326,7 @@ class Sampler:
             return False
         due = self._due(job, self._found[job.id], now)
         price = offer(job, None).wanted + sum(refuting(job, lie.against).wanted for lie in due)
-        return self._affordable(job, price, len(due) + 1, part=False)
+        return self._acceptance.affordable(job, price, beside=len(due))
 
 
 def sampler(node: Daemon, runner: SampleRunner) -> Participant:

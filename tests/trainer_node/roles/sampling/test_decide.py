@@ -64,11 +64,11 @@ def job(
     )
 
 
-def rich(_: int, __: int) -> bool:
+def rich(_: int, __: object) -> bool:
     return True
 
 
-def up_to(wei: int) -> Callable[[int, int], bool]:
+def up_to(wei: int) -> Callable[[int, object], bool]:
     return lambda sum_wei, _: sum_wei <= wei
 
 
