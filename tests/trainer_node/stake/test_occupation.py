@@ -311,7 +311,7 @@ def test_a_slot_is_paid_for_by_its_reward_and_a_watcher_by_its_bounty(tmp_path: 
     worth = Acceptance(node, Measured())  # type: ignore[arg-type]
     of = lie(0.1, phase=JobPhase.TRAINING, commit_end=DAY)
     assert first(worth.slot(of, 0)) is None
-    assert isinstance(first(worth.claim(of, 1, 0, part=False)), TooCheap)
+    assert isinstance(first(worth.claim(of, 1, 0, of=None)), TooCheap)
 
     def watched(ether: int, of: JobView = of, watchers: int = 0) -> Any:
         return first(worth.watch(of, PoolInfo(ether * ETHER, 4, watchers, JobPhase.NONE, 0), 0))
@@ -326,7 +326,7 @@ def test_a_slot_is_paid_for_by_its_reward_and_a_watcher_by_its_bounty(tmp_path: 
     )
     assert isinstance(watched(2, lie(0.1, high_fee=1000 * GWEI)), TooMuchKept)
     node.wei = 0
-    assert isinstance(first(worth.claim(lie(stake=ETHER), ETHER, 0, part=False)), TooPoor)
+    assert isinstance(first(worth.claim(lie(stake=ETHER), ETHER, 0, of=None)), TooPoor)
 
 
 # ---------------------------------------------------------------------- settings, and what is posted
