@@ -4,8 +4,9 @@
     confirm    ask the other endpoints again what was read at that block
 
 Money is staked, and a claim disputed, only if `agree` endpoints give the same answers at a block of the same hash. All
-else continues in doubt: moves in disputes, reveals, responses. A move names the position that it was made for, so a
-false view costs the gas of a refused transaction; a missed clock costs a stake. While endpoints contradict each other
+else continues in doubt: moves in disputes, reveals, responses. A move proves what it shows against a hash of what is
+disputed, so a false view costs the gas of a refused transaction; a missed clock costs a stake. What no hash binds
+(`play.unbound_moves`), and what is signed, is confirmed first. While endpoints contradict each other
 and no majority decides, those serve whose chain has a block that most had shown before (:mod:`.known`), however slow
 they are. If that decides nothing either, they serve in turns, so that every second look or so shows the true chain.
 """

@@ -9,7 +9,7 @@ snapshot.still_canonical()                 False after a reorganisation: discard
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -290,13 +290,16 @@ class Snapshot:
         where = self._client.deployment.jobs, job.id, job.logs, group.root, group.life
         return int(self._read.view(self._contracts.data_availability, "pending", *where))
 
-    def ledger(self, job: JobView) -> Ledger:
-        """Return all requests of a job, and all responses."""
+    def ledger(self, job: JobView, check: Callable[[Ledger], None] = lambda _: None) -> Ledger:
+        """Return all requests of a job, and all responses. ``check`` raises RpcCorrupt for what cannot be."""
         # NOTE: anybody who pays may make requests; so many that we cannot read them must cost more than our stake.
         # SAFETY: anybody can deploy a Jobs contract that has a job of the same number.
         words = job.id, int(self._client.deployment.jobs, 16)
         query = Query(self._contracts.data_availability, words, Ledger.names)
-        return Ledger.of(self._events(query, job.id, MAX_REQUESTS, cached=False))
+        ledger = Ledger.of(self._events(query, job.id, MAX_REQUESTS, cached=False))
+        with self._read.sensible(query):
+            check(ledger)
+        return ledger
 
     # ------------------------------------------------------------------ bounties
 

@@ -149,6 +149,7 @@ def post(
     from eth_utils.address import is_checksum_address
 
     from ..client.default_nodes import Market, answers
+    from ..client.default_verifiers import chosen
     from ..client.posting import Offer, default_periods, not_served, post_job
     from ..client.posting_costs import Price, costs_of, lines
     from ..local.bundle import Bundle
@@ -166,13 +167,6 @@ def post(
             )
     if court_only and (verifiers or threshold):
         raise InvalidInput("--court-only means without verifiers; leave out --verifier and --threshold")
-    if not court_only and not verifiers:
-        verifiers = [address for address, _, _ in client.snapshot().verifiers()]
-        if not verifiers:
-            raise InvalidInput(
-                "no verifier is registered; register one with `assay verifier register`, or post with "
-                "--court-only"
-            )
     if settings.public_uri is None and not settings.port:
         raise InvalidInput(
             "trainers must know where the artifacts are; set --public-uri, or --port for a local one"
@@ -181,11 +175,23 @@ def post(
     snapshot = client.snapshot()
     usual = default_periods(settings.chain_id)
     low = gas_price(low_fee) if low_fee is not None else snapshot.least_fee()
+    high = gas_price(high_fee) if high_fee is not None else min(FEE_RANGE * low, MAX_FEE)
+    if not court_only and not verifiers:
+        verifiers, left_out = chosen(
+            snapshot.verifiers(), snapshot.stake_gas, snapshot.block.base_fee, low, high
+        )
+        if not verifiers:
+            raise InvalidInput(
+                f"no verifier is registered{f' that the contract takes (not {left_out})' if left_out else ''}; "
+                "register one with `assay verifier register`, or post with --court-only"
+            )
+        if left_out:
+            out.print(f"{len(verifiers)} registered verifiers judge it; not {left_out}", soft_wrap=True)
     offer = Offer(
         reward=ether(reward),
         stake=ether(stake) if stake is not None else max(DEFAULT_STAKE, snapshot.least_stake()),
         low_fee=low,
-        high_fee=gas_price(high_fee) if high_fee is not None else min(FEE_RANGE * low, MAX_FEE),
+        high_fee=high,
         slots=slots,
         train_period=train,
         watch_period=watch_period,

@@ -57,7 +57,7 @@ def result(
 
     With --json the line also has what was checked, by whom, and what nobody has checked.
     """
-    from ..client.result import accepted_group, fetch_result, file_name, save_result
+    from ..client.result import accepted_group, confirmed, fetch_result, file_name, save_result
     from ..local.bundle import Bundle
     from ..local.provenance import accepted_result, owners_of
     from ..network.fetcher import Fetcher
@@ -71,6 +71,8 @@ def result(
     snapshot = client.snapshot()
     found = snapshot.job(job)
     accepted_group(found)
+    matches, watchers = len(snapshot.matches_of(job)), snapshot.pool(found).watchers
+    confirmed(snapshot)
     limits = settings.limits
     store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
     fetcher = Fetcher(store, timeout_s=limits.fetch_timeout_s, min_rate=limits.fetch_rate)
@@ -88,8 +90,7 @@ def result(
         file = Path(file_name(found))
     if file is not None:
         save_result(arrays, names, file, found)
-    deployment, matches = client.deployment, len(snapshot.matches_of(job))
-    mode, watchers = mode_words(found.program.mode), snapshot.pool(found).watchers
+    deployment, mode = client.deployment, mode_words(found.program.mode)
     known = accepted_result(mode, found, deployment.chain_id, deployment.jobs, matches, watchers)
     files: list[str] = []
     if hf is not None and content is not None:
@@ -124,10 +125,12 @@ def result(
 def _certified(snapshot: Snapshot, deployment: Deployment, job: JobView, content: Bundle) -> str:
     """Return what the job's certificate says. NOTE: a result is worth having without one."""
     from ..client.job_certificate import certificate_of
+    from ..client.result import confirmed
     from ..errors import ChainError
 
     try:
         found = certificate_of(snapshot, deployment, job, content).sentence()
+        confirmed(snapshot)
     except (ChainError, InvalidInput) as error:
         return f"None could be made when this was written ({type(error).__name__}): `assay job certificate {job.id}`."
     return f"{found[0].upper()}{found[1:]} `assay job certificate {job.id}` makes it again."
@@ -149,6 +152,7 @@ def certificate(
     With --keystore also in an envelope that the key signs.
     """
     from ..client.job_certificate import certificate_of
+    from ..client.result import confirmed
     from ..daemon.keys import load_account
     from ..local.bundle import Bundle
 
@@ -158,5 +162,6 @@ def certificate(
     view = snapshot.job(job)
     content = None if bundle is None else Bundle.read_of(bundle, {f"job {job}": view.program_file.hex()})
     found = certificate_of(snapshot, client.deployment, view, content)
+    confirmed(snapshot)
     files = found.write(to, account)
     out.print(escape(f"{found.summary}; written to {', '.join(map(str, files))}"), soft_wrap=True)

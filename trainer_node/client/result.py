@@ -13,7 +13,8 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import HashMismatch, InvalidInput
 from referee_py.program import Program, TensorType
 
-from ..chain import Group, JobPhase, JobView
+from ..chain import Group, JobPhase, JobView, Snapshot
+from ..errors import RpcCorrupt, RpcUnavailable
 from ..network.fetcher import Fetcher
 from ..network.sources import Served
 from ..run.package import MAX_HEADER_BYTES, check_leaves
@@ -24,10 +25,25 @@ from ..storage.tensor_file import save_tensors
 def accepted_group(job: JobView) -> Group:
     """Return the claims of the accepted root. Raises InvalidInput if the job has no accepted result."""
     group = job.group_of_root(job.accepted_root)
+    if job.phase is JobPhase.ACCEPTED and group is not None and group.dead:
+        raise InvalidInput(f"job {job.id}: no claim of its accepted root lives; use another endpoint")
     if job.phase is not JobPhase.ACCEPTED or group is None:
         remedy = "" if job.phase.ended else f"; `assay job watch {job.id}` ends when it does"
         raise InvalidInput(f"job {job.id} has no accepted result: it is {job.phase.name.lower()}{remedy}")
     return group
+
+
+def confirmed(snapshot: Snapshot) -> None:
+    """Let other endpoints confirm all that was read of a result. Raises RpcUnavailable.
+
+    SAFETY: the artifacts are proven against a root, and one endpoint could show another one, with all that belongs to
+    it.
+    """
+    try:
+        snapshot.confirm()
+    except (RpcUnavailable, RpcCorrupt) as error:
+        told = f"nothing is taken for the job's result that other endpoints do not confirm: {error}"
+        raise RpcUnavailable(f"{told}; ask again, or set `agree`") from error
 
 
 def fetch_result(fetcher: Fetcher, job: JobView, program: Program) -> list[Array]:

@@ -27,6 +27,8 @@ class Due:
     exposes: bool = False
     """True if it puts money at risk, or disputes a claim, without anything of ours at stake yet: it waits until enough
     RPC endpoints agree about the chain."""
+    make: Callable[[], Call] | None = None
+    """Makes the call in its place, once nothing withholds it: what is signed is out as soon as it is simulated."""
     urgent: bool = False
     """True if it exposes little, and waiting costs more: it waits only while endpoints contradict each other."""
     sent: Callable[[int], None] | None = None

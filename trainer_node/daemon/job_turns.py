@@ -138,7 +138,8 @@ class JobTurns:
                 self._node.metrics.add("stakes_withheld")
                 self.withheld = f"{due.call.action} is withheld: {doubt}"
                 continue
-            self._sender.send(due if helps is None else replace(due, helps=helps))
+            made = due if due.make is None else replace(due, call=due.make(), make=None)
+            self._sender.send(made if helps is None else replace(made, helps=helps))
 
     def _too_early(self) -> str | None:
         """Return why nothing is staked on one more job yet.

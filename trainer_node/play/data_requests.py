@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from referee_py.availability import Piece, Place
-from referee_py.availability.pieces import check
+from referee_py.availability.pieces import check, check_kind, check_place
 from referee_py.availability.prices import deposit_of, rank_of, request_price
+from referee_py.errors import InvalidInput
 from referee_py.jobs import fee_at
 from referee_py.params import ANSWER_GAS, BYTE_GAS, CROWD, MAX_OPEN, STEP
+from referee_py.walk.refusals import Refusal
 
 from ..chain import Call, Contracts, JobPhase, JobView, Receipt, Snapshot, TransactionManager
 from ..chain.codec.availability import Ledger, OpenRequest, close_call, request_call
@@ -26,6 +29,7 @@ from ..chain.on_their_way import OnTheirWay
 from ..chain.outbox import Value
 from ..compute.job_runner import JobRunner
 from ..daemon.due import Due
+from ..errors import RpcCorrupt
 from ..reason import Reason
 from ..run.onchain_logs import Shown
 from ..stake.gas_patience import NONE, Patience, Slack
@@ -61,6 +65,8 @@ class DataRequester:
         self._spare = spare
         self._known: set[int] = set()
         """Jobs of which it is known what an earlier process may have requested."""
+        self._right: dict[int, set[int]] = {}
+        """By job: marks of the answers that the contract cannot have refused."""
         self._requests_sent = OnTheirWay(transactions.open)
         self._contracts = contracts
         self._transactions = transactions
@@ -77,7 +83,7 @@ class DataRequester:
         program = starved or self._runner.lacks_logs(job.id)
         if program is None:
             return None
-        ledger = snapshot.ledger(job)
+        ledger = snapshot.ledger(job, partial(self._check, job))
         shown = Shown(job.program, program, job.logs, ledger.answers)
         if starved is None:
             # NOTE: what was computed by logs that the chain has shown gets them from there again. Nothing is requested
@@ -116,6 +122,26 @@ class DataRequester:
             return []
         made = self._requests(snapshot, job, places, ledger, shown.least_gas())
         return [replace(due, opens=opens) for due in made]
+
+    def _check(self, job: JobView, ledger: Ledger) -> None:
+        """Raise RpcCorrupt for an answer about a job's logs that the contract would have refused.
+
+        SAFETY: that it has checked them is what one endpoint says. A run would follow false logs to its end, and claim
+        what comes out, or find nothing wrong.
+        """
+        right = self._right.setdefault(job.id, set())
+        for (root, place), answer in ledger.answers.items():
+            # NOTE: each is checked once. This process's own hash tells them apart, which nobody else knows.
+            if root != job.logs or (mark := hash((place, answer))) in right:
+                continue
+            try:
+                check_place(job.program, place)
+                check_kind(place, answer)
+                check(job.program, root, place, answer)
+            except (Refusal, InvalidInput) as error:
+                told = f"an answer about the logs of job {job.id} that the contract refuses: {error}"
+                raise RpcCorrupt(f"the endpoint shows {told}; others are asked") from error
+            right.add(mark)
 
     def refunds(self, snapshot: Snapshot, job: JobView, patience: Patience = NONE) -> list[Due] | None:
         """Return how to get our deposits back from an ended job, once gas is cheap; None if it holds none."""

@@ -42,6 +42,7 @@ from ..stake.admission import DRAFT_LANES
 from ..stake.gas_patience import NONE, Patience, Slack
 from .drafts import Drafts, RoundPatience, Stop
 from .right_records import First, Rights
+from .unbound_moves import confirmed_first
 
 MAX_KEPT = 4
 """Number of operators whose tensors are in memory while their trials last. NOTE: states of a chain are kept for every
@@ -171,14 +172,16 @@ class HearingPlayer:
             moves = [] if side is None else self._drafted(snapshot, hearing, trial, side, source)
             if side is not None and not moves and trial.hidden is not None:
                 raise RpcCorrupt(trial.hidden)
-        if moves and patience.waits(Slack.by_clock(trial.state, side, hearing.terms.rules.clock, now)):
+        slack = Slack.by_clock(trial.state, side, hearing.terms.rules.clock, now)
+        if moves and patience.waits(slack):
             self._wait(hearing, trial.state, patience)
         elif moves:
             names = [type(move).__name__ for move, _ in moves]
             about = {"match": whole(hearing.match_id), "side": side, "moves": names}
             made = [trial_call(move, trial.trial_terms, trial.dispute, before) for move, before in moves]
             call = Call.batch(self._contracts.court, *made, inputs=len(trial.dispute.records[0].inputs))
-            return [Due(call, "trial.move", about, dispute=True)]
+            due = Due(call, "trial.move", about, dispute=True)
+            return [confirmed_first(due, [move for move, _ in moves], slack)]
         return []
 
     def _drafted(

@@ -27,6 +27,7 @@ from ..run.replay import Replay
 from ..stake.gas_patience import NONE, Patience, Slack
 from .drafts import Drafts, RoundPatience
 from .match_moves import moves_of
+from .unbound_moves import confirmed_first
 
 _log = structlog.get_logger(__name__)
 
@@ -64,7 +65,8 @@ class MatchPlayer:
         """
         match, state, now = seat.match, seat.match.state, snapshot.now
         key = match.job_id, match.id, seat.side
-        waits = patience.waits(Slack.by_clock(state, seat.side, match.terms.clock, now))
+        slack = Slack.by_clock(state, seat.side, match.terms.clock, now)
+        waits = patience.waits(slack)
         if waits and self._waiting.get(key) == state:
             return []
         with self._patience.of(snapshot) as left:
@@ -87,7 +89,8 @@ class MatchPlayer:
         self._waiting.pop(key, None)
         about = {"match": whole(match.id), "side": seat.side, "step": state.end, "moves": names}
         made = [match_call(move, before, match.terms) for move, before in moves]
-        return [Due(Call.batch(self._referee, *made, inputs=0), "match.move", about, dispute=True)]
+        due = Due(Call.batch(self._referee, *made, inputs=0), "match.move", about, dispute=True)
+        return [confirmed_first(due, [move for move, _ in moves], slack)]
 
     @property
     def computing(self) -> bool:

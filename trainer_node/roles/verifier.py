@@ -247,16 +247,27 @@ class Verifier(Role):
             _log.warning("verdict.left_to_others", match=whole(hearing.match_id), reason=reason)
 
     def _vote(self, job: JobView, hearing: HearingInfo, judged: Judged) -> Due:
-        """Return our vote. Raises DiskFailed if it cannot be noted first: nothing is signed that may be forgotten."""
+        """Return our vote.
+
+        SAFETY: it is signed once others confirm the look. A signature about a false hearing would be read from its
+        simulation, and be sent to the true one by whoever shows it.
+        """
+        at, record = hearing.terms.submission, judged.record.hash()
+        about = {"match": whole(hearing.match_id), "record": record.hex()}
+        unsigned = hearing_call(Attest(at, record, b""), hearing.id)
+        call = Call.batch(self._node.client.contracts.panel, unsigned)
+        make = partial(self._signed_vote, job, hearing, judged)
+        return Due(call, "verdict.signed", about, opens=True, exposes=True, make=make)
+
+    def _signed_vote(self, job: JobView, hearing: HearingInfo, judged: Judged) -> Call:
+        """Sign our vote. Raises DiskFailed if it cannot be noted first: nothing is signed that may be forgotten."""
         self._undone.note(hearing.terms.submission.job_id, hearing.match_id, heard=True)
         self._bonds.sign(job.id, hearing.id, self._signed(hearing).bond(job, judged))
         self._node.reserve.staking(job.id, self._bonds.wei(job.id))
         at, record, client = hearing.terms.submission, judged.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
         signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._account)
-        call = Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
-        about = {"match": whole(hearing.match_id), "record": record.hex()}
-        return Due(call, "verdict.signed", about, opens=True)
+        return Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
 
     # ------------------------------------------------------------------ judgements
 

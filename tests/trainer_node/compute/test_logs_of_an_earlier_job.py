@@ -59,7 +59,7 @@ def requests(works: JobRunner, view: JobView) -> bool:
     sent: Any = Sent()
     requester = DataRequester(CONTRACTS, sent, works, 10**18, spare=lambda _: 10**20)
     block = SimpleNamespace(number=5)
-    snapshot: Any = SimpleNamespace(now=10, block=block, ledger=lambda _: Ledger(), head=lambda: 5)
+    snapshot: Any = SimpleNamespace(now=10, block=block, ledger=lambda *_: Ledger(), head=lambda: 5)
     return bool(requester.due(snapshot, view))
 
 

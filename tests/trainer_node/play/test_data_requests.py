@@ -110,7 +110,7 @@ def due(program: Program, of: JobView, max_wei: int) -> list[Due] | None:
     transactions: Any = SimpleNamespace(address="0x" + "aa" * 20, open=list)
     runner: Any = SimpleNamespace(starved=lambda _: program)
     snapshot: Any = SimpleNamespace(
-        now=10, block=SimpleNamespace(number=5), ledger=lambda _: Ledger(), head=lambda: 5
+        now=10, block=SimpleNamespace(number=5), ledger=lambda *_: Ledger(), head=lambda: 5
     )
     requester = DataRequester(CONTRACTS, transactions, runner, max_wei, spare=lambda _: 10**30)
     return requester.due(snapshot, of, opens=True)

@@ -33,7 +33,7 @@ def test_answers_in_one_job_keep_no_logs_of_another_from_being_requested() -> No
         snapshot: Any = SimpleNamespace(
             now=10 + number,
             block=SimpleNamespace(number=5 + number),
-            ledger=lambda _: Ledger(),
+            ledger=lambda *_: Ledger(),
             head=lambda number=number: 5 + number,
         )
         if requester.due(snapshot, of):

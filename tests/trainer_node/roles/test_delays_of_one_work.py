@@ -42,6 +42,7 @@ def test_a_root_without_memory_delays_no_refutation_of_another_one(
     monkeypatch.setattr(Outcomes, "wait", waits)
     node._tensors.limit = takes.alone + (takes.step + takes.state) // 2
     until(lambda: bool(rounds.go(1) and node.found(1)))
+    until(lambda: bool(rounds.go(1) and rounds.refuted))  # so it has its room
     second = opened(publish(tmp_path / "run2", 12, 3, lie=2), tmp_path / "seen2")
     with SlowServer(Store(tmp_path / "run2" / "artifacts", sync=False), siege.clock) as server:
         claims = (*of.claims, ClaimView(1, STRANGER, 1, 1, True, False, False, server.uri))
