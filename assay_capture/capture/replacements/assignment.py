@@ -23,6 +23,9 @@ _REDUCED: dict[str, Callable[..., Tensor]] = {"amax": torch.amax, "amin": torch.
 
 def _joined(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool) -> Tensor:
     """Return the largest, the smallest or the product (amax, amin, prod) of the elements sent to each place."""
+    if x.ndim == 0:
+        row = _joined(x.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce, include_self)
+        return row.reshape(())
     x, index, source = (t.movedim(dim, -1) for t in (x, index, source))
     lead = tuple(slice(0, n) for n in index.shape[:-1])
     sent = index.unsqueeze(-2) == torch.arange(x.shape[-1]).unsqueeze(-1)
@@ -70,7 +73,7 @@ def index_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     shape = [-1 if d == dim % x.ndim else 1 for d in range(x.ndim)]
-    places = index.reshape(shape).expand(source.shape)
+    places = index.reshape(shape).expand(source.shape)  # NOTE: a tensor without dimensions has one place
     return scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
 
 

@@ -117,7 +117,29 @@ def logspace(
     return torch.tensor(values.tolist(), dtype=dtype or torch.float32)
 
 
-replaces(aten.grid_sampler_2d.default)(decomposition_table[aten.grid_sampler_2d.default])
+class _WithoutEffect(torch.autograd.Function):
+    """The first tensor, with a gradient of zeros for the second: it is stepped, as by decay, and not left out."""
+
+    @staticmethod
+    def forward(context: Any, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        context.save_for_backward(x)
+        return y.clone()
+
+    @staticmethod
+    def backward(context: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        (x,) = context.saved_tensors
+        return grad, torch.zeros_like(x)
+
+
+@replaces(aten.grid_sampler_2d.default)
+def grid_sampler_2d(
+    x: torch.Tensor, grid: torch.Tensor, mode: int, padding_mode: int, align_corners: bool
+) -> torch.Tensor:
+    by_parts = decomposition_table[aten.grid_sampler_2d.default]
+    y: torch.Tensor = by_parts(x, grid, mode, padding_mode, align_corners)
+    # NOTE: the nearest pixel does not move with its place.
+    nearest = mode == 1 and grid.requires_grad
+    return _WithoutEffect.apply(y, grid) if nearest else y  # type: ignore[no-untyped-call]
 
 
 def _smooth_weights(size: int, wanted: int, align_corners: bool, scale: float | None, cubic: bool) -> Tensor:
