@@ -53,6 +53,8 @@ OF_A_SCALAR: dict[str, Function] = {
     "index_add": lambda s: s.index_add(0, torch.tensor([0]), torch.tensor(2.0), alpha=3),
     "scatter": lambda s: s * s.detach().scatter(0, _NONE, torch.tensor(2.0)),
     "scatter_add": lambda s: s.scatter_add(0, _NONE, torch.tensor(2.0)),
+    "scatter_reduce": lambda s: s.scatter_reduce(0, _NONE, torch.tensor(2.0), "amax"),
+    "index_reduce": lambda s: s.index_reduce(0, torch.tensor([0]), torch.tensor(2.0), "prod"),
     "transpose": lambda s: s.transpose(0, -1),
     "permute": lambda s: s.permute(()),
     "squeeze": lambda s: s.squeeze(0),
