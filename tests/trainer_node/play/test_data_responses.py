@@ -53,7 +53,7 @@ class Chain(Sent):
             block=block,
             job=lambda _, **_told: None,
             pending=lambda *_: len(ledger.open),
-            ledger=lambda _: ledger,
+            ledger=lambda *_: ledger,
             confirm=self.confirm,
         )
 

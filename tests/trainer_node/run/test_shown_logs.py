@@ -140,7 +140,7 @@ class Desk:
         """One round of the loop, in which all logs have been shown."""
         claim = self.works.train(self.view)
         snapshot: Any = SimpleNamespace(
-            now=10, block=SimpleNamespace(number=5), ledger=lambda _: self._ledger(), head=lambda: 5
+            now=10, block=SimpleNamespace(number=5), ledger=lambda *_: self._ledger(), head=lambda: 5
         )
         self.requester.due(snapshot, self.view)
         return claim

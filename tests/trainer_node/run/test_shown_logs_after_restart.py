@@ -85,7 +85,7 @@ class Case:
         claim = works.train(self.view, ours=ours)
         ledger = Ledger(answers=self.answers())
         snapshot: Any = SimpleNamespace(
-            now=10, block=SimpleNamespace(number=5), ledger=lambda _: ledger, head=lambda: 5
+            now=10, block=SimpleNamespace(number=5), ledger=lambda *_: ledger, head=lambda: 5
         )
         requester.due(snapshot, self.view)
         return claim

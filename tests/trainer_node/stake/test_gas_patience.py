@@ -311,7 +311,7 @@ def test_deposits_are_got_back_when_gas_is_cheap() -> None:
     terms = replace(job(**TERMS).program, mode=Rounding().mode)
     over = job(**TERMS, program=terms, phase=JobPhase.VOID, challenge_end=NOW)
     ledger = SimpleNamespace(open={"place": SimpleNamespace(requester=ME)})
-    at: Any = SimpleNamespace(now=NOW + 1, ledger=lambda _job: ledger)
+    at: Any = SimpleNamespace(now=NOW + 1, ledger=lambda *_: ledger)
     assert requester.refunds(at, over, DEAR) == []
     assert requester.refunds(at, over, CHEAP) == [1]
     ledger.open = {"place": SimpleNamespace(requester="0x" + "bb" * 20)}
