@@ -16,6 +16,7 @@ from referee_py.commit.structs import value_of
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase
 from referee_py.panel.state import Submission
+from referee_py.program.modes import MODES
 from referee_py.trial import Stage
 from referee_py.walk.dispute import Dispute, dispute_hash
 from tests.campaigns.proxy import FaultProxy
@@ -31,6 +32,7 @@ from .test_data_requests import SPARSE, WithholdingArena
 from .test_disputes import honest_root
 
 HONEST = "trainer-1"
+EXACT = next(mode for mode in MODES if mode.name == "exact")
 RIGHT = REWARD + STAKE // 2
 """What the honest trainer of two has earned."""
 
@@ -170,6 +172,41 @@ def test_a_hearing_about_other_inputs(
             signed = {call["record"] for call in liar.simulated(panel, "attest")}
             assert outcome.profit["trainer-0"] == RIGHT - STAKE // 10, "a tenth is the verifier's"
             assert len(signed) == 1, "the true hearing's"
+            assert arena.client.snapshot().registered(arena.address("verifier-0")).bond == 10**18
+        assert liar.lied
+
+
+def test_another_mode_of_the_job_while_it_is_judged(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: the vote waited for a true look, and was then made from what had been judged in a false one."""
+    terms, voting = bundle.terms, list[bool]()
+    with lying(anvil, monkeypatch, "verifier-0") as liar:
+        faults = [Fault.NONE, Fault.WRONG_OP_OUTPUT]
+        with OfThree(
+            *(anvil, tmp_path, bundle),
+            trainers=faults,
+            challenger=None,
+            fault_step=20,
+            fault_node=product(bundle),
+            verifiers=1,
+            threshold=1,
+        ) as arena:
+
+            def seen(words: Words) -> bool:
+                voting.extend([True] * (words[2] == 1))
+                return False
+
+            def other_mode(words: Words) -> bool:
+                counts = [terms.mode, terms.node_count, terms.slot_count, terms.constant_count, terms.steps]
+                at = [k for k in range(len(words) - 5) if words[k : k + 5] == counts] if voting else []
+                for k in at[:1]:
+                    words[k] = EXACT.byte
+                return bool(at)
+
+            liar.view(arena.client.contracts.panel, "getHearing", seen)
+            liar.view(arena.client.contracts.jobs, "viewOf", other_mode)
+            assert arena.play().profit["trainer-0"] == RIGHT - STAKE // 10
             assert arena.client.snapshot().registered(arena.address("verifier-0")).bond == 10**18
         assert liar.lied
 

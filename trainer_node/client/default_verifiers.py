@@ -28,10 +28,9 @@ def chosen(
     registered: Sequence[tuple[str, int, str]], stake_gas: int, base_fee: int, low_fee: int, high_fee: int
 ) -> Chosen:
     """Choose those with the largest bonds among the ``registered`` (address, bond in wei, URI), in their order. A bond
-    is worth ``stake_gas`` units of gas at the job's price, also if the base fee doubles until it is posted, where some
-    are."""
-    now, soon = (stake_gas * fee_at(k * base_fee, low_fee, high_fee) for k in (1, 2))
-    need = soon if any(bond >= soon for _, bond, _ in registered) else now
+    is worth ``stake_gas`` units of gas at the job's price. NOTE: none is asked for in reserve, or one large bond would
+    put out all others."""
+    need = stake_gas * fee_at(base_fee, low_fee, high_fee)
     able = [one for one in registered if one[1] >= need]
     largest = sorted(able, key=lambda one: -one[1])[:MOST]
     addresses = [one[0] for one in able if one in largest]

@@ -32,6 +32,7 @@ from ..ids import whole
 from ..limits.waits import JUDGED_S, LANES
 from ..network.fetcher import Fetcher
 from ..network.opponents import Opponents
+from ..play.ends import Changes
 from ..play.hearings import HearingPlayer
 from ..play.judgement import Judge, Judgement
 from ..play.open_duties import Undone
@@ -69,7 +70,7 @@ class _Asked:
 @dataclass
 class _Heard:
     """A hearing about the operator ``of``, as far as it is known; ``met``: a round has waited for its judgement;
-    ``refused``: we leave the vote to others."""
+    ``refused``: we leave the vote to others; ``by``: the job's program, file and logs, by which it is judged."""
 
     of: Submission
     asked: _Asked | None = None
@@ -77,6 +78,7 @@ class _Heard:
     judged: Judged | None = None
     met: bool = False
     refused: bool = False
+    by: tuple[object, ...] | None = None
 
     def drop(self) -> None:
         """Drop the judgement to come, or stop it."""
@@ -101,7 +103,7 @@ class Verifier(Role):
         self._defences = Lanes(DEFENCE_LANES, "defence", node.stop, clock)
         self._heard: dict[int, _Heard] = {}
         """By hearing."""
-        self._bonds = BondBook(node.database)
+        self._bonds, self._changes = BondBook(node.database), Changes("hearing.job_not_confirmed", clock)
         self._over: set[int] = set()
         self._undone = Undone(node.database, node.client.deployment.referee, clock)
         self._round: tuple[Snapshot | None, float] = None, 0.0
@@ -187,11 +189,25 @@ class Verifier(Role):
             heard = self._heard[hearing.id] = _Heard(of)
         return heard
 
+    def _same_job(self, snapshot: Snapshot, job: JobView, heard: _Heard) -> bool:
+        """Return whether a hearing is judged by the job as this look shows it. SAFETY: mode, program and logs are no
+        part of the hearing, and what was judged by those of a false look would be signed in a true one."""
+        by = job.program, job.program_file, job.logs
+        if heard.by not in (None, by):
+            if not self._changes.believed(snapshot, job.id):
+                return False
+            heard.drop()
+            heard.judged, heard.met, heard.refused = None, False, False
+        heard.by = by
+        return True
+
     def _due(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> list[Due]:
         """Return our vote, if that is due; otherwise what keeps the hearing going and defends our bond."""
         if self._round[0] is not snapshot:
             self._round = snapshot, JUDGED_S
         heard = self._known(hearing)
+        if not self._same_job(snapshot, job, heard):
+            return []
         ready = must_be_ready(hearing, self._me)
         if not ready and hearing.state.phase not in (
             HearingPhase.VOTING,
@@ -247,11 +263,8 @@ class Verifier(Role):
             _log.warning("verdict.left_to_others", match=whole(hearing.match_id), reason=reason)
 
     def _vote(self, job: JobView, hearing: HearingInfo, judged: Judged) -> Due:
-        """Return our vote.
-
-        SAFETY: it is signed once others confirm the look. A signature about a false hearing would be read from its
-        simulation, and be sent to the true one by whoever shows it.
-        """
+        """Return our vote. SAFETY: signed once others confirm the look. A signature about a false hearing would be read
+        from its simulation, and be sent to the true one by whoever shows it."""
         at, record = hearing.terms.submission, judged.record.hash()
         about = {"match": whole(hearing.match_id), "record": record.hex()}
         unsigned = hearing_call(Attest(at, record, b""), hearing.id)

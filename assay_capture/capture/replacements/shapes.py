@@ -133,12 +133,12 @@ class _WithoutEffect(torch.autograd.Function):
 
 @replaces(aten.grid_sampler_2d.default)
 def grid_sampler_2d(
-    x: torch.Tensor, grid: torch.Tensor, mode: int, padding_mode: int, align_corners: bool
+    x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> torch.Tensor:
     by_parts = decomposition_table[aten.grid_sampler_2d.default]
-    y: torch.Tensor = by_parts(x, grid, mode, padding_mode, align_corners)
+    y: torch.Tensor = by_parts(x, grid, interpolation_mode, padding_mode, align_corners)
     # NOTE: the nearest pixel does not move with its place.
-    nearest = mode == 1 and grid.requires_grad
+    nearest = interpolation_mode == 1 and grid.requires_grad
     return _WithoutEffect.apply(y, grid) if nearest else y  # type: ignore[no-untyped-call]
 
 

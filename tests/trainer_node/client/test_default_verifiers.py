@@ -33,11 +33,10 @@ def test_those_with_the_largest_bonds_are_chosen_of_too_many() -> None:
 
 def test_a_bond_that_is_too_small_for_the_price_of_gas_is_left_out() -> None:
     """The attack: one stranger registered with the least bond while gas was dear, and every post was refused."""
-    dear = 15 * GWEI  # a bond is worth 3 ether now, and 6 if the base fee doubles
-    some = registered(ETHER, 3 * ETHER, 6 * ETHER)
+    dear = 15 * GWEI  # a bond is worth 3 ether
+    some = registered(ETHER, 3 * ETHER, 10 * ETHER)
     found = chosen(some, STAKE_GAS, dear, GWEI, 64 * GWEI)
-    assert found == ([some[2][0]], "2 with bonds below 6 ether")
-    assert chosen(some[:2], STAKE_GAS, dear, GWEI, 64 * GWEI) == ([some[1][0]], "1 with bonds below 3 ether")
+    assert found == ([some[1][0], some[2][0]], "1 with bonds below 3 ether"), "a large one puts out nobody"
     assert chosen(some[:1], STAKE_GAS, dear, GWEI, 64 * GWEI).addresses == []
     assert chosen(some, STAKE_GAS, dear, GWEI, GWEI).addresses == [one[0] for one in some], (
         "the job's own bound"
