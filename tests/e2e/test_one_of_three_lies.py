@@ -64,6 +64,25 @@ def product(bundle: Bundle) -> int:
     return next(number for number, node in enumerate(bundle.program.nodes) if node.name == "mm")
 
 
+@contextmanager
+def disputed(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle, step: int, node: int | None = None, verifiers: int = 0
+) -> Iterator[OfThree]:
+    """A job of two trainers about an operator's output, without a challenger. Where there are verifiers, the second
+    trainer lies; else the first."""
+    faults = [Fault.WRONG_OP_OUTPUT, Fault.NONE]
+    with OfThree(
+        *(anvil, tmp_path, bundle),
+        trainers=faults[::-1] if verifiers else faults,
+        challenger=None,
+        fault_step=step,
+        fault_node=node,
+        verifiers=verifiers,
+        threshold=verifiers,
+    ) as arena:
+        yield arena
+
+
 def wins(arena: Arena) -> None:
     outcome = arena.play()
     assert outcome.job.phase is JobPhase.ACCEPTED
@@ -77,15 +96,7 @@ def test_another_start_of_the_interval_that_is_refined(
     """The attack: a refinement of (21, 40] has as many leaves as one of (20, 40], and the same last one. The contract
     took it, and the right root was lost."""
     with lying(anvil, monkeypatch) as liar:
-        faults = [Fault.WRONG_OP_OUTPUT, Fault.NONE]
-        with OfThree(
-            *(anvil, tmp_path, bundle),
-            trainers=faults,
-            challenger=None,
-            fault_step=37,
-            verifiers=0,
-            threshold=0,
-        ) as arena:
+        with disputed(anvil, tmp_path, bundle, 37) as arena:
 
             def other_start(words: Words) -> bool:
                 if (words[7], *words[1:3]) != (Phase.REFINE, 20, 40):
@@ -103,16 +114,7 @@ def test_another_element_of_a_trial(
 ) -> None:
     """The attack: we posted states of another element's chain, and the right root was lost."""
     with lying(anvil, monkeypatch) as liar:
-        faults = [Fault.WRONG_OP_OUTPUT, Fault.NONE]
-        with OfThree(
-            *(anvil, tmp_path, bundle),
-            trainers=faults,
-            challenger=None,
-            fault_step=37,
-            fault_node=product(bundle),
-            verifiers=0,
-            threshold=0,
-        ) as arena:
+        with disputed(anvil, tmp_path, bundle, 37, product(bundle)) as arena:
 
             def other_element(words: Words) -> bool:
                 if words[3] not in (Stage.POST, Stage.ANSWER):
@@ -134,16 +136,7 @@ def test_a_hearing_about_other_inputs(
     fake = np.zeros(bundle.program.type_of(bundle.program.nodes[node].inputs[0]).shape, np.float32)
     files = set[int]()
     with lying(anvil, monkeypatch, "verifier-0") as liar:
-        faults = [Fault.NONE, Fault.WRONG_OP_OUTPUT]
-        with OfThree(
-            *(anvil, tmp_path, bundle),
-            trainers=faults,
-            challenger=None,
-            fault_step=20,
-            fault_node=node,
-            verifiers=1,
-            threshold=1,
-        ) as arena:
+        with disputed(anvil, tmp_path, bundle, 20, node, verifiers=1) as arena:
             panel = arena.client.contracts.panel
             evil = next(member for member in arena.members if member.name == "trainer-1")
             evil.node.store.put_tensor(fake)
@@ -182,16 +175,7 @@ def test_another_mode_of_the_job_while_it_is_judged(
     """The attack: the vote waited for a true look, and was then made from what had been judged in a false one."""
     terms, voting = bundle.terms, list[bool]()
     with lying(anvil, monkeypatch, "verifier-0") as liar:
-        faults = [Fault.NONE, Fault.WRONG_OP_OUTPUT]
-        with OfThree(
-            *(anvil, tmp_path, bundle),
-            trainers=faults,
-            challenger=None,
-            fault_step=20,
-            fault_node=product(bundle),
-            verifiers=1,
-            threshold=1,
-        ) as arena:
+        with disputed(anvil, tmp_path, bundle, 20, product(bundle), verifiers=1) as arena:
 
             def seen(words: Words) -> bool:
                 voting.extend([True] * (words[2] == 1))

@@ -39,6 +39,9 @@ STAKED = Fraction(1, 4)
 TREES = Fraction(1, 8)
 """Of any stretch of time: the seconds that we wait for what the servers of opponents have, in all matches together, so
 that many matches take no more of a clock than one."""
+ALL_AGREE, NONE_CONTRADICTS = Fraction(1, 2), Fraction(3, 8)
+"""Of a clock: while more is left, a move that no hash binds waits until enough endpoints confirm the look; then, until
+none contradicts it (`play.unbound_moves`)."""
 TURN_S = 30.0
 """Seconds of the first turn of a stranger's work in a lane, at most (`lanes`); each later turn is twice as long as the
 one before it. As long may a run wait for logs while another run waits for the processors."""
@@ -300,6 +303,14 @@ WAITS = (
         "limits.rpc_timeout_s, for the newest block and again for the one that counts",
         "who has failed in full is silent: for as long as it stays so it has 3 s, in one look a minute",
         "N/chain/test_quick_fork.py::test_a_dead_endpoint_slows_one_look_a_minute_at_most",
+    ),
+    Wait(
+        "others to confirm a look, for a move that no hash binds",
+        "RPC endpoints",
+        1 - NONE_CONTRADICTS,
+        "our clock, what it has run before included; after half of it, only those that contradict",
+        "the move is sent",
+        "N/play/test_unbound_moves.py::test_it_waits_while_enough_of_the_clock_is_left",
     ),
     Wait(
         "all transactions of a round to be mined, together",

@@ -5,7 +5,8 @@ element and the steps of its chain) the contract alone keeps. Most moves prove w
 say in our own name what is at such a place, and cannot be taken back.
 
 SAFETY: one false look of one endpoint would lose a match that is right. And others that are slow, or contradict for
-ever, must not take our clock: half of it is for moves and outages, as where a move waits for cheaper gas.
+ever, must not take our clock. A move that has waited for cheaper gas until half of it was left is still not sent
+against a contradiction.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from referee_py.game.state import Refine
 from referee_py.trial import Answer, Post
 
 from ..daemon.due import Due
+from ..limits.waits import ALL_AGREE, NONE_CONTRADICTS
 from ..stake.gas_patience import Slack
 
 UNBOUND = (Refine, Post, Answer)
-ALL_AGREE, NONE_CONTRADICTS = 1 / 2, 3 / 8
-"""Shares of a clock: while more is left, enough endpoints confirm the look; then, none contradicts it."""
 
 
 def confirmed_first(due: Due, moves: Iterable[object], slack: Slack) -> Due:

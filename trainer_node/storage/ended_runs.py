@@ -7,7 +7,7 @@ the same program continue from it. SAFETY: without an end, posted jobs would fil
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.orm import Session
@@ -15,6 +15,8 @@ from sqlalchemy.orm import Session
 from .database import Database
 from .tables import Checkpoint, Progress, WrittenLog
 
+AT_ONCE = 500
+"""Jobs in one statement: SQLite takes 32,766 values, and a node that was off may have more jobs that are over."""
 _RUN = "run of job "
 """Name in `Progress` of the run of a job, before the job's number."""
 
@@ -24,9 +26,14 @@ def note_run(database: Database, job: int, run: int) -> None:
     database.put(f"{_RUN}{job}", str(run))
 
 
-def forget_runs(database: Database, jobs: Collection[int]) -> None:
+def forget_runs(database: Database, jobs: Sequence[int]) -> None:
     """Remove the rows of the runs of jobs that have let go of all that they held, but of those on which another job
     rests, too. Raises DiskFailed."""
+    for at in range(0, len(jobs), AT_ONCE):
+        _forget_runs(database, jobs[at : at + AT_ONCE])
+
+
+def _forget_runs(database: Database, jobs: Sequence[int]) -> None:
     with database.session() as session:
         gone = _runs(session, Progress.name.in_([f"{_RUN}{job}" for job in jobs]))
         # NOTE: from the first row that is written, nobody else notes a run meanwhile.

@@ -12,7 +12,7 @@ import pytest
 from tests.support.clock import Clock
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
-from trainer_node.storage.ended_runs import note_run
+from trainer_node.storage.ended_runs import forget_runs, note_run
 from trainer_node.storage.retention import URGENT_GRACE_S, Policy, Retention, usage
 from trainer_node.storage.store import Store
 from trainer_node.storage.verify import verify_files
@@ -100,6 +100,15 @@ def test_rows_of_a_run_go_with_the_last_job_that_rests_on_it(store: Store, tmp_p
     assert ends(3) == {7}, "nothing is known of the same job's next run"
     assert ends(2) == set()
     assert database.last_state(7) == 0
+
+
+def test_rows_of_more_runs_go_at_once_than_a_statement_takes_values() -> None:
+    database = Database(None)
+    for job in (1, 40_000):
+        note_run(database, job, job)
+        database.put_checkpoint(job, 4, b"r" * 32, [])
+    forget_runs(database, range(1, 40_001))
+    assert database.runs() == []
 
 
 def test_a_full_disk_keeps_the_roots_of_a_job_that_is_open(store: Store) -> None:
